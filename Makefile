@@ -1,0 +1,35 @@
+# Both targets set up what they need: a virtual environment in .venv, made once.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.PHONY: profile test build clean
+.DELETE_ON_ERROR:
+
+profile: $(VENV)/.ready-notebook  ## train the digits MLP for a moment, then profile it
+	@$(BIN)/tito profile
+
+test: $(VENV)/.ready-dev  ## run all tests
+	@$(BIN)/python -m pytest tests -n auto --dist loadfile -q
+
+build: $(VENV)/.ready-dev  ## rebuild modules/ and tinytorch/ from src/
+	@$(BIN)/tito build
+
+clean:  ## remove the environment
+	rm -rf $(VENV)
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "TinyTorch needs Python 3.10 or newer; say which with: make PYTHON=python3.12 ...")'
+	@echo "making the environment in $(VENV) ..."
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.ready-notebook: pyproject.toml | $(BIN)/python
+	@echo "installing TinyTorch and what a learner needs (about a minute, once) ..."
+	@$(PIP) install -e '.[notebook,viz]'
+	@touch $@
+
+$(VENV)/.ready-dev: pyproject.toml | $(BIN)/python
+	@echo "installing TinyTorch and what its tests need (a minute or two, once) ..."
+	@$(PIP) install -e '.[dev]'
+	@touch $@ $(VENV)/.ready-notebook

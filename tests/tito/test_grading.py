@@ -1,0 +1,363 @@
+"""`tito test`: what a notebook earns, and that no way of ending, hanging or cheating earns anything."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tito.errors import TitoError
+from tito.grading import limits, runner
+from tito.notebooks.read import dumps, load
+from tito.notebooks.release import solution_notebook
+from tito.notebooks.twin import write_twin
+from tito.project import Module, find_module, modules
+
+HERE = Path(__file__).resolve().parents[2]
+RIGHT = {"double": "return 2 * x", "half": "return x / 2"}
+
+
+def cell_of(nb: dict[str, Any], grade_id: str) -> dict[str, Any]:
+    """Return the cell with this grade_id."""
+    return next(cell for cell in nb["cells"] if cell["metadata"].get("nbgrader", {}).get("grade_id") == grade_id)
+
+
+def states(result: dict[str, Any]) -> dict[str, str]:
+    """Return how each graded cell ended."""
+    return {cell["grade_id"]: cell["state"] for cell in result["cells"]}
+
+
+def added(module: Module, source: str, before: str = "double-check") -> None:
+    """Put a learner's cell in front of a graded one."""
+    nb = load(module.notebook)
+    place = nb["cells"].index(cell_of(nb, before))
+    nb["cells"].insert(place, {"cell_type": "code", "id": "own", "metadata": {}, "outputs": [], "execution_count": None,
+                               "source": source})
+    module.notebook.write_text(dumps(nb), encoding="utf-8")
+
+
+# ---- honest work ----
+
+def test_untouched_notebook_earns_nothing_and_the_package_is_tested(alpha, tito):
+    """0 points, exit status of the package's own tests."""
+    done = tito("test", "alpha", "--json")
+    result = json.loads(done.stdout)
+    assert (done.returncode, result["score"], result["max_score"], result["tested"]) == (0, 0, 100, "package")
+    assert result["skills"] == [{"skill": "doubling", "points": 0, "max_points": 60},
+                                {"skill": "halving", "points": 0, "max_points": 40}]
+    assert (result["tests"]["passed"], result["tests"]["total"]) == (4, 4)
+    alpha.package.write_text("def double(x): return x\ndef half(x): return x / 2\n", encoding="utf-8")
+    done = tito("test", "1")
+    assert done.returncode == 1
+    assert "0 of 100 points" in done.stdout
+    assert "Package tests: 2 of 4" in done.stdout
+
+
+def test_right_answers_earn_everything_and_change_nothing(alpha, tito, write_in, snapshot):
+    """Full score, edge tests on the export, and not a byte of the checkout changed."""
+    write_in(alpha.notebook, **RIGHT)
+    before = snapshot()
+    done = tito("test", "alpha", cwd=alpha.notebook.parent)
+    assert done.returncode == 0, done.stdout
+    assert "100 / 100" in done.stdout
+    assert "Edge tests: 4 of 4" in done.stdout
+    assert snapshot() == before
+
+
+def test_the_edge_tests_see_the_learners_code(alpha, write_in):
+    """The package is right, the notebook is wrong at the edge only: the tests fail, the points stay."""
+    write_in(alpha.notebook, double="return 2 * x if x > 0 else 1", half="return x / 2")
+    result = runner.grade(alpha)
+    assert (result["score"], result["tests"]["passed"], result["exit_status"]) == (100, 2, 1)
+    assert [failure["name"] for failure in result["tests"]["failures"]] == [
+        "test_edges.py::test_double_then_half[0]", "test_edges.py::test_double_then_half[-1]"]
+
+
+def test_a_wrong_answer_names_its_mistake(alpha, tito, write_in):
+    """Expected, got, the likely mistake and the cell; what is not written is no crash."""
+    write_in(alpha.notebook, double="return x * x")
+    done = tito("test", "alpha")
+    assert done.returncode == 1
+    for words in ("0 / 60", "double(21)", "42", "441", "you squared it", "double-check, section 1. Twice",
+                  "half: section 2, cell 1", "Not complete yet"):
+        assert words in done.stdout
+    assert "Traceback" not in done.stdout + done.stderr
+    assert len(done.stdout.splitlines()) <= 40
+
+
+def test_an_error_in_the_learners_function_names_cell_and_line(alpha, write_in):
+    """The place is in her cell, not in the graded one."""
+    write_in(alpha.notebook, double="return x + y", half="return x / 2")
+    cell = runner.grade(alpha)["cells"][0]
+    assert (cell["type"], cell["raised_in"], cell["line"]) == ("NameError", "double", 4)
+
+
+@pytest.mark.parametrize("module", modules(HERE), ids=lambda module: module.folder)
+def test_every_module_of_the_course(module):
+    """The reference earns 100, the released notebook 0 with every graded cell run."""
+    from tito.grading.submission import Submission, mend
+    from tito.notebooks.release import release_notebook
+
+    for nb, score in ((solution_notebook(module), 100), (release_notebook(module), 0)):
+        submission = Submission(module, "notebook", nb, False)
+        cells, notes = mend(submission)
+        graded, errors, more = runner._judge(cells, runner.run_cells(submission, cells, 300))
+        assert not notes + more
+        assert sum(cell["points"] for cell in graded) == score, [cell for cell in graded if bool(cell["points"]) != bool(score)]
+        assert sum(cell["max_points"] for cell in graded) == 100
+        assert not (score and errors)
+
+
+# ---- notebook and twin ----
+
+def test_the_twin_counts_when_only_it_was_edited(alpha, tito):
+    """And the verdict says so."""
+    twin = solution_notebook(alpha)
+    alpha.twin.write_text(write_twin(twin), encoding="utf-8")
+    done = tito("test", "alpha")
+    assert done.returncode == 0, done.stdout
+    assert "your twin" in done.stdout
+    assert "is as released, so this is about alpha_dev.py" in " ".join(done.stdout.split())
+    alpha.notebook.unlink()
+    assert runner.grade(alpha)["score"] == 100
+
+
+def test_both_edited_and_different_needs_a_word(alpha, tito, write_in):
+    """One sentence that names --source; with it, either is graded."""
+    write_in(alpha.notebook, double="return 2 * x")
+    alpha.twin.write_text(write_twin(solution_notebook(alpha)), encoding="utf-8")
+    done = tito("test", "alpha")
+    assert done.returncode == 2
+    assert "--source" in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert [runner.grade(alpha, source)["score"] for source in ("notebook", "twin")] == [60, 100]
+
+
+def test_both_edited_alike_is_no_question(alpha, write_in):
+    """The twin of the edited notebook is the same work."""
+    write_in(alpha.notebook, **RIGHT)
+    alpha.twin.write_text(write_twin(load(alpha.notebook)), encoding="utf-8")
+    assert runner.grade(alpha)["score"] == 100
+
+
+# ---- damaged notebooks ----
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '"text"', '{"cells": 3}', '{"cells": [1]}', '{"cells": [{"source": []}]}',
+                                  "\x00\x01"])
+def test_what_is_no_notebook_cannot_be_graded(alpha, tito, text):
+    """Exit 2, one sentence that names the file, JSON still one object."""
+    alpha.notebook.write_text(text, encoding="utf-8")
+    done = tito("test", "alpha", "--json")
+    assert done.returncode == 2
+    assert "alpha_dev.ipynb" in json.loads(done.stdout)["error"]
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_a_missing_notebook_says_how_to_get_it_back(alpha, tito):
+    """`tito build` writes it."""
+    alpha.notebook.unlink()
+    done = tito("test", "alpha")
+    assert done.returncode == 2
+    assert "tito build" in done.stderr
+
+
+@pytest.mark.parametrize("nb", ['{"cells": []}', '{"cells": [{"cell_type": "code", "source": "x = 1", "metadata": null}]}'])
+def test_a_notebook_without_graded_cells_gets_them_back(alpha, nb):
+    """They run, and earn nothing."""
+    alpha.notebook.write_text(nb, encoding="utf-8")
+    result = runner.grade(alpha)
+    assert (result["score"], result["max_score"], result["exit_status"]) == (0, 100, 1)
+    assert set(states(result)) == {"double-check", "half-check"}
+    assert result["notes"] == ["graded cell double-check is missing; it was put back.",
+                               "graded cell half-check is missing; it was put back."]
+
+
+def test_graded_cells_run_as_released(alpha, write_in):
+    """Emptied, deleted, copied, retyped, stripped of metadata: the released cell runs, once, and the verdict says so."""
+    write_in(alpha.notebook, double="return x", half="return x / 2")
+    right = load(alpha.notebook)
+
+    def grade_with(change: Any) -> tuple[dict[str, str], list[str]]:
+        nb = json.loads(json.dumps(right))
+        change(nb)
+        alpha.notebook.write_text(dumps(nb), encoding="utf-8")
+        result = runner.grade(alpha)
+        return states(result), result["notes"]
+
+    wanted = {"double-check": "failed", "half-check": "passed"}
+    assert grade_with(lambda nb: cell_of(nb, "double-check").update(source="pass")) == (
+        wanted, ["graded cell double-check was changed; it ran as released."])
+    assert grade_with(lambda nb: cell_of(nb, "half-check").update(cell_type="markdown")) == (
+        wanted, ["graded cell half-check was turned into a markdown cell; it ran as released."])
+    assert grade_with(lambda nb: nb["cells"].remove(cell_of(nb, "half-check"))) == (
+        wanted, ["graded cell half-check is missing; it was put back."])
+    assert grade_with(lambda nb: nb["cells"].insert(0, cell_of(nb, "half-check"))) == (
+        wanted, ["graded cell half-check stands 2 times in the notebook; only the last one counts, and it ran as released."])
+    assert grade_with(lambda nb: cell_of(nb, "half-check").update(metadata={})) == (wanted, [])
+
+
+def test_a_deleted_graded_cell_returns_to_its_place(alpha, write_in):
+    """After the cells it is about, before what comes later in the notebook and takes its function away."""
+    write_in(alpha.notebook, **RIGHT)
+    added(alpha, "double = None", before="half")
+    nb = load(alpha.notebook)
+    nb["cells"].remove(cell_of(nb, "double-check"))
+    alpha.notebook.write_text(dumps(nb), encoding="utf-8")
+    assert states(runner.grade(alpha)) == {"double-check": "passed", "half-check": "passed"}
+
+
+# ---- hostile and unlucky code ----
+
+@pytest.mark.parametrize("ending", ["import os; os._exit(0)", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"])
+def test_ending_the_process_earns_nothing(alpha, ending, write_in):
+    """Neither the cell that ends it nor the cells after it."""
+    write_in(alpha.notebook, double=ending, half="return x / 2")
+    result = runner.grade(alpha)
+    assert (result["score"], result["exit_status"]) == (0, 1)
+    assert "ended the process" in result["errors"][0]["message"]
+    assert set(states(result).values()) == {"not run"}
+    assert result["tests"]["passed"] == 0
+
+
+def test_sys_exit_is_an_error_of_its_cell(alpha, write_in):
+    """As in Jupyter, the next cell runs."""
+    write_in(alpha.notebook, double="import sys; sys.exit(0)", half="return x / 2")
+    result = runner.grade(alpha)
+    assert states(result) == {"double-check": "error", "half-check": "passed"}
+    assert (result["cells"][0]["type"], result["exit_status"]) == ("SystemExit", 1)
+
+
+def test_an_endless_loop_is_stopped(alpha, write_in):
+    """The cell is named, the rest is not run, and the verdict comes soon."""
+    write_in(alpha.notebook, double="while True: pass", half="return x / 2")
+    begun = time.monotonic()
+    result = runner.grade(alpha, timeout=2)
+    assert time.monotonic() - begun < 20
+    assert (result["score"], result["errors"][0]["state"]) == (0, "timeout")
+    assert result["tests"]["passed"] < result["tests"]["total"] == 4
+
+
+def test_a_flood_of_output_is_cut(alpha, write_in):
+    """A megabyte of text is read, cut and forgotten; the score stands."""
+    write_in(alpha.notebook, double="print('x' * 1000000); return 2 * x", half="return x / 2")
+    result = runner.grade(alpha)
+    assert result["score"] == 100
+    assert len(result["output"]) < limits.OUTPUT + 200
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits a process's address space")
+def test_eating_memory_is_an_error(alpha, write_in):
+    """Memory is limited; the notebook sees a MemoryError and goes on."""
+    write_in(alpha.notebook, double="return bytearray(8 << 30)", half="return x / 2")
+    result = runner.grade(alpha)
+    assert (result["cells"][0]["type"], result["score"]) == ("MemoryError", 40)
+
+
+@pytest.mark.parametrize("cheat", [
+    "import tito.checks\ntito.checks.check = lambda *a, **k: None",
+    "import sys, types\nsys.modules['tito.checks'] = types.SimpleNamespace(check=lambda *a, **k: None)",
+    "import builtins\nbuiltins.AssertionError = builtins.isinstance = None",
+    "import json, os\njson.dumps = lambda *a, **k: '{}'\nos.write = lambda *a: 1",
+    "import os\nfor fd in range(3, 30):\n    try:\n        os.write(fd, b'{\"cell\": 3, \"state\": \"passed\"}\\n')\n"
+    "    except OSError:\n        pass",
+    "import os\nif hasattr(os, 'fork'):\n    os.fork()",
+    "import sys\nsys.stdout.close()",
+    "import threading, time\nthreading.Thread(target=time.sleep, args=(3600,)).start()",
+    "import sys\nsys.setrecursionlimit(50)\nclass Loud(Exception):\n    def __str__(self): raise ValueError\nraise Loud",
+])
+def test_tampering_changes_no_points(alpha, cheat, write_in):
+    """The wrong answer stays wrong, the right one right."""
+    write_in(alpha.notebook, double="return x", half="return x / 2")
+    added(alpha, cheat)
+    result = runner.grade(alpha)
+    assert states(result) == {"double-check": "failed", "half-check": "passed"}
+    assert result["exit_status"] == 1
+
+
+def test_three_problems_are_shown_and_the_rest_counted(alpha, tito, write_in):
+    """One screen; --all shows them."""
+    write_in(alpha.notebook, **RIGHT)
+    for number in range(5):
+        added(alpha, f"missing_{number}")
+    done = tito("test", "alpha")
+    assert done.stdout.count("NameError") == 3
+    assert "and 2 more" in done.stdout
+    assert tito("test", "alpha", "--all").stdout.count("NameError") == 5
+
+
+def test_magics_are_skipped_and_percent_signs_are_not(alpha, write_in):
+    """`%matplotlib` is skipped with a note; a line of Python that begins with % runs."""
+    write_in(alpha.notebook, **RIGHT)
+    added(alpha, "%matplotlib inline\n!ls\nx = 4", before="half")
+    added(alpha, "y = (7\n% 4)\nassert (x, y) == (4, 3)", before="half-check")
+    added(alpha, "%%bash\nrm -rf nothing", before="half-check")
+    result = runner.grade(alpha)
+    assert (result["errors"], result["score"]) == ([], 100)
+    assert [note.split(": ", 1)[1] for note in result["notes"]] == [
+        "skipped: %matplotlib inline runs only in Jupyter", "skipped: a %%bash cell runs only in Jupyter"]
+
+
+def test_the_namespace_is_a_real_main_module(alpha, write_in):
+    """Pickling and inspect see the notebook's functions, and stdin is empty."""
+    write_in(alpha.notebook, **RIGHT)
+    added(alpha, "import inspect, pickle, sys\nassert pickle.loads(pickle.dumps(double)) is double\n"
+                 "assert '2 * x' in inspect.getsource(double)\nassert __name__ == '__main__'\n"
+                 "assert sys.stdin.read() == ''\nopen('scratch.txt', 'w').close()")
+    result = runner.grade(alpha)
+    assert (result["errors"], result["score"]) == ([], 100)
+
+
+def test_an_export_that_is_refused_is_said(alpha, tito, write_in):
+    """The points stand, the tests do not run, the reason is given."""
+    write_in(alpha.notebook, **RIGHT)
+    added(alpha, "#| export\nfrom os import *", before="half")
+    done = tito("test", "alpha")
+    assert done.returncode == 1
+    assert "cannot be exported" in done.stdout
+
+
+def test_a_process_that_cannot_start_is_no_verdict(alpha, monkeypatch, write_in):
+    """It could not run: that is exit status 2, not 0 points."""
+    write_in(alpha.notebook, **RIGHT)
+    monkeypatch.setattr(limits, "_START", "raise SystemExit('no')")
+    with pytest.raises(TitoError, match="did not start"):
+        runner.grade(alpha)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals")
+def test_ctrl_c_stops_the_learners_process_too(root, alpha, tmp_path, write_in):
+    """Exit 130, one clean line, nothing left running."""
+    mark = tmp_path / "pid"
+    write_in(alpha.notebook, double=f"import os, time; open({str(mark)!r}, 'w').write(str(os.getpid())); time.sleep(60)")
+    process = subprocess.Popen([sys.executable, "-m", "tito", "test", "alpha"], cwd=root, stdin=subprocess.DEVNULL,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+                               env={**os.environ, "PYTHONPATH": str(HERE)})
+    end = time.monotonic() + 30
+    while not (mark.exists() and mark.read_text()) and time.monotonic() < end:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert said.strip() == "tito: stopped."
+    assert not Path(f"/proc/{mark.read_text()}").exists()
+
+
+def test_overlay_takes_the_modules_place_only_where_told(root):
+    """Without the variable nothing changes; a module loaded too early is an error."""
+    from tito.grading import overlay
+
+    beta = find_module(root, "beta")
+    stand_in = root / "stand in.py"
+    stand_in.write_text("HERE = True\n", encoding="utf-8")
+    code = f"import tito.grading.overlay, importlib; print(hasattr(importlib.import_module({beta.target!r}), 'HERE'))"
+    for variable, answer in ((overlay.variable({beta.target: stand_in}), "True"), ({}, "False")):
+        done = subprocess.run([sys.executable, "-c", code], cwd=root, text=True, capture_output=True, check=True,
+                              env={**os.environ, "PYTHONPATH": os.pathsep.join([str(root), str(HERE)]), **variable})
+        assert done.stdout.strip() == answer

@@ -1,0 +1,1 @@
+"""The framework, one file per module of the course."""

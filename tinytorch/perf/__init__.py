@@ -1,0 +1,1 @@
+"""Placeholder face until module 14 is exported."""

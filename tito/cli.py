@@ -1,0 +1,88 @@
+"""The command line: names lead to files in `tito/commands/`, which are loaded when they are called."""
+
+from __future__ import annotations
+
+import os
+import pkgutil
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any, NoReturn
+
+import click
+
+from tito import commands, ui
+from tito.errors import TitoError
+
+INTERRUPTED = 130
+
+
+class Group(click.Group):
+    """A click group that answers an unknown name with one sentence and the names close to it."""
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command ``args`` begins with."""
+        name, known = args[0], self.list_commands(ctx)
+        if name not in known and not name.startswith("-"):
+            import difflib
+
+            close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+            meant = f"did you mean {' or '.join(close)}?" if close else f"the commands are {', '.join(known)}."
+            raise click.UsageError(f"{ctx.command_path} has no command {name!r}: {meant}", ctx)
+        return super().resolve_command(ctx, args)
+
+
+class LazyGroup(Group):
+    """The group whose commands are the files of `tito/commands/`; a command returns its exit status."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the file names."""
+        return sorted(file.name for file in pkgutil.iter_modules(commands.__path__))
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Load the command's file."""
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        command = import_module(f"tito.commands.{cmd_name}").command
+        assert isinstance(command, click.Command)
+        return command
+
+    def main(self, args: Sequence[str] | None = None, prog_name: str | None = None, complete_var: str | None = None,
+             standalone_mode: bool = True, **extra: Any) -> NoReturn:
+        """Run one command line and leave: 0 done, 1 checks failed, 2 could not run, 130 interrupted."""
+        ui.speak_safely()
+        words = list(sys.argv[1:] if args is None else args)
+        try:
+            status = super().main(words, prog_name or "tito", complete_var, standalone_mode=False, **extra) or 0
+            sys.stdout.flush()
+        except TitoError as error:
+            status = _could_not_run(str(error), words)
+        except click.ClickException as error:
+            status = _could_not_run(error.format_message(), words)
+        except (click.Abort, KeyboardInterrupt):
+            click.echo("tito: stopped.", err=True)
+            status = INTERRUPTED
+        except BrokenPipeError:  # the reader (head, less) has gone: nothing to say, and nobody to say it to
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            status = 0
+        except OSError as error:
+            status = _could_not_run(f"{error.filename or 'the system'}: {error.strerror or error}.", words)
+        sys.exit(status)
+
+
+def _could_not_run(sentence: str, words: list[str]) -> int:
+    if "--json" in words:
+        ui.print_json({"error": sentence})
+    click.echo(f"tito: {' '.join(sentence.split())}", err=True)
+    return 2
+
+
+@click.group(cls=LazyGroup, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@click.pass_context
+def main(ctx: click.Context) -> None:
+    """TinyTorch's course tool: build the notebooks, grade what you wrote, profile a model.
+
+    Exit status: 0 done, 1 checks failed, 2 could not run.
+    """
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())

@@ -1,0 +1,95 @@
+"""Draw a verdict for a person: points by skill, what to look at first, and the tests, on one screen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tito import ui
+
+SHOWN = 3
+
+
+def draw(result: dict[str, Any], everything: bool = False) -> None:
+    """Print a verdict of ``runner.grade``; ``everything`` lists all problems and what the cells printed."""
+    from rich.table import Table
+
+    console = ui.console()
+    shown = 10**6 if everything else SHOWN
+    if everything and result["output"].strip():
+        console.print(_plain(result["output"]).rstrip() + "\n")
+    number, _, name = result["module"].partition("_")
+    if result["untouched"]:
+        console.print(f"Nothing is written in the notebook of {result['module']} yet: 0 of {result['max_score']} points.")
+        console.print("Testing the package itself instead.")
+        _tests(console, result["tests"], "Package tests", shown)
+        return
+    console.print(f"{number} · {result['title']}: your {result['tested']}\n")
+    for note in result["notes"]:
+        console.print(f"Note: {_plain(note)}")
+    table = Table.grid(padding=(0, 3, 0, 0))
+    table.add_column()
+    table.add_column(justify="right")
+    for row in result["skills"]:
+        table.add_row(f"  {row['skill']}", f"{row['points']} / {row['max_points']}")
+    table.add_row("  total", f"{result['score']} / {result['max_score']}")
+    console.print(table)
+    unwritten = list(dict.fromkeys(cell["message"] for cell in result["cells"] if cell["state"] == "unwritten"))
+    if unwritten:
+        console.print(f"\nNot written yet ({len(unwritten)}):")
+        for message in unwritten[:shown]:
+            console.print(f"  {message}")
+        _rest(console, len(unwritten) - shown)
+    problems = result["errors"] + [cell for cell in result["cells"] if cell["state"] in ("failed", "error", "timeout", "ended")]
+    if problems:
+        first = "The first 3 of " if len(problems) > shown else ""
+        console.print(f"\n{first}{len(problems)} {'thing' if len(problems) == 1 else 'things'} to look at:")
+        for problem in problems[:shown]:
+            _problem(console, problem)
+        _rest(console, len(problems) - shown)
+    lost = sum(cell["state"] == "not run" for cell in result["cells"])
+    if lost:
+        console.print(f"\n{lost} graded {'cell was' if lost == 1 else 'cells were'} not run and earned nothing.")
+    _tests(console, result["tests"], "Edge tests", shown)
+    console.print("\n" + (f"Complete. `tito export {name}` puts it into the package." if result["exit_status"] == 0
+                          else "Not complete yet."))
+
+
+def _problem(console: Any, problem: dict[str, Any]) -> None:
+    from rich.table import Table
+
+    lines = _plain(problem["message"] or problem["type"] or "").strip().splitlines() or [""]
+    if problem["state"] in ("error",):
+        lines[0] = f"{problem['type']}: {lines[0]}"
+    console.print(f"- {_plain(problem.get('check') or lines[0])}")
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_row("  expected", _plain(problem.get("expected"))) if problem.get("expected") is not None else None
+    table.add_row("  got", _plain(problem.get("got"))) if problem.get("got") is not None else None
+    table.add_row("  likely", _plain(problem.get("likely"))) if problem.get("likely") else None
+    where = ", ".join(part for part in (problem["where"], f"section {problem['section']}" if problem["section"] else "") if part)
+    table.add_row("  cell", _plain(where))
+    if problem.get("line") and problem["state"] == "error":
+        table.add_row("  line", f"{problem['line']} of {problem.get('raised_in') or problem['where']}")
+    console.print(table)
+
+
+def _tests(console: Any, tests: dict[str, Any], name: str, shown: int) -> None:
+    if tests["problem"]:
+        console.print(f"\n{name}: {_plain(tests['problem'])}")
+    if not tests["total"]:
+        return
+    skipped = f" ({tests['skipped']} skipped)" if tests["skipped"] else ""
+    console.print(f"\n{name}: {tests['passed']} of {tests['total']}{skipped}")
+    for failure in tests["failures"][:shown]:
+        said = _plain(failure["message"]).strip().splitlines() or [""]
+        console.print(f"- {_plain(failure['name'])}\n  {said[0][:300]}")
+    _rest(console, len(tests["failures"]) - shown)
+
+
+def _rest(console: Any, count: int) -> None:
+    if count > 0:
+        console.print(f"  and {count} more (--all shows them)")
+
+
+def _plain(text: Any) -> str:
+    """Return text without control characters: what a learner's code says must not steer the terminal."""
+    return "".join(letter if letter.isprintable() or letter == "\n" else " " for letter in str(text))

@@ -1,0 +1,152 @@
+"""Read a source notebook (percent format) into a notebook with fixed cell ids and full nbgrader metadata."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from tito.errors import NotebookError
+from tito.project import Module
+
+Notebook = dict[str, Any]
+CellDict = dict[str, Any]
+
+KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
+PERCENT = {"extension": ".py", "format_name": "percent", "comment_magics": False}
+SCHEMA = 3
+_LAYOUT = ("cell_marker", "lines_to_next_cell", "lines_to_end_of_cell_marker")  # jupytext's notes on blank lines
+_OURS = ("skill",)  # written beside nbgrader's keys in a source, kept apart from them in a notebook
+
+
+@contextlib.contextmanager
+def _without(name: str) -> Iterator[None]:
+    """Let ``import name`` fail for a moment, for an optional import that costs more than it gives."""
+    if name in sys.modules:
+        yield
+        return
+    sys.modules[name] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        del sys.modules[name]
+
+
+def jupytext() -> ModuleType:
+    """Import jupytext, without the URL grammar that jsonschema would build first (1.5 s, used for nothing here)."""
+    with _without("rfc3987_syntax"):
+        import jupytext as module
+    return module
+
+
+def load(path: Path) -> Notebook:
+    """Read an ``.ipynb`` file; each cell's source becomes one string."""
+    try:
+        nb = json.loads(path.read_text(encoding="utf-8"))
+        for cell in nb["cells"]:
+            cell["source"] = cell["source"] if isinstance(cell["source"], str) else "".join(cell["source"])
+            cell.setdefault("metadata", {})
+            cell["cell_type"] = str(cell["cell_type"])
+        nb.setdefault("metadata", {})
+    except FileNotFoundError:
+        raise NotebookError("this notebook does not exist", str(path)) from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise NotebookError(f"this is not a notebook that can be read ({type(error).__name__}: {error})",
+                            str(path)) from None
+    return nb
+
+
+def dumps(nb: Notebook) -> str:
+    """Return a notebook as the text of its file, laid out as Jupyter lays it out."""
+    cells = [{**cell, "source": cell["source"].splitlines(keepends=True)} for cell in nb["cells"]]
+    return json.dumps({**nb, "cells": cells}, ensure_ascii=False, indent=1, sort_keys=True) + "\n"
+
+
+def new_notebook(cells: list[CellDict], metadata: dict[str, Any]) -> Notebook:
+    """Return a notebook of these cells."""
+    return {"cells": cells, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
+
+
+def read_percent(text: str, name: str) -> Notebook:
+    """Read percent-format text; ids come from ``grade_id`` or from ``name`` and position."""
+    raw = jupytext().reads(text, PERCENT)
+    cells: list[CellDict] = []
+    for position, came in enumerate(raw.cells, 1):
+        metadata = json.loads(json.dumps(came.metadata))
+        for key in _LAYOUT:
+            metadata.pop(key, None)
+        cell: CellDict = {"cell_type": came.cell_type, "id": "", "metadata": metadata, "source": came.source}
+        if came.cell_type == "code":
+            cell |= {"execution_count": None, "outputs": []}
+        cell["id"] = cell_id(cell, name, position)
+        cells.append(cell)
+    metadata = json.loads(json.dumps(raw.metadata))
+    metadata.pop("jupytext", None)
+    return new_notebook(cells, metadata)
+
+
+def grader(cell: CellDict) -> dict[str, Any]:
+    """Return a cell's nbgrader metadata, empty where there is none."""
+    found = cell["metadata"].get("nbgrader")
+    return found if isinstance(found, dict) else {}
+
+
+def skill(cell: CellDict) -> str:
+    """Return the skill a graded cell's points count for."""
+    return str(cell["metadata"].get("tinytorch", {}).get("skill", ""))
+
+
+def cell_id(cell: CellDict, name: str, position: int) -> str:
+    """Return the id a cell has in every build: its ``grade_id``, or the module's name and its position."""
+    found = grader(cell).get("grade_id")
+    return found if isinstance(found, str) and found else f"{name}-{position:03d}"
+
+
+def complete_metadata(cell: CellDict) -> None:
+    """Fill in what nbgrader's schema 3 wants, and move the skill to a key of ours (nbgrader allows no others)."""
+    short = grader(cell)
+    if not short:
+        return
+    full = {"schema_version": SCHEMA, "cell_type": cell["cell_type"], "grade": False, "solution": False, "task": False}
+    full |= {key: value for key, value in short.items() if key not in _OURS}
+    full.setdefault("locked", bool(full["grade"]))
+    cell["metadata"]["nbgrader"] = full
+    ours = {key: short[key] for key in _OURS if key in short}
+    if ours:
+        cell["metadata"]["tinytorch"] = ours
+
+
+def read_source(module: Module) -> Notebook:
+    """Read a module's source: the notebook with solutions and their markers, as a teacher has it."""
+    try:
+        text = module.source.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise NotebookError("the source of this module does not exist", _place(module)) from None
+    nb = read_percent(text, module.name)
+    for cell in nb["cells"]:
+        complete_metadata(cell)
+    nb["metadata"] = {"kernelspec": dict(KERNEL), "language_info": {"name": "python"}}
+    return nb
+
+
+def source_lines(module: Module, count: int) -> list[int | None]:
+    """Return for each of ``count`` cells the line of the source its text begins on."""
+    lines = module.source.read_text(encoding="utf-8").splitlines()
+    starts = [number for number, line in enumerate(lines, 1) if re.match(r"#\s*%%(?!%)", line)]
+    if len(starts) != count:
+        return [None] * count
+    texts: list[int | None] = []
+    for start in starts:
+        while start < len(lines) and not lines[start].strip():
+            start += 1
+        texts.append(start + 1)
+    return texts
+
+
+def _place(module: Module) -> str:
+    return module.source.relative_to(module.root).as_posix()

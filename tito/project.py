@@ -1,0 +1,136 @@
+"""Where things are: the checkout's root and its modules, read from the folders and nowhere else."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from tito.errors import ProjectError
+
+PACKAGE = "tinytorch"
+_FOLDER = re.compile(r"(\d\d)_([a-z][a-z0-9_]*)")
+_NAMED = re.compile(r"""^\[project\][^\[]*?^name\s*=\s*["']tinytorch["']""", re.MULTILINE | re.DOTALL)
+_DEFAULT_EXP = re.compile(r"^#\|\s*default_exp\s+([\w.]+)\s*$", re.MULTILINE)
+_TITLE = re.compile(r"^# +(.+?)\s*$", re.MULTILINE)
+
+
+def is_root(folder: Path) -> bool:
+    """Say whether ``folder`` is a TinyTorch checkout: its pyproject names the project and it has ``src/``."""
+    project = folder / "pyproject.toml"
+    return (folder / "src").is_dir() and project.is_file() and bool(
+        _NAMED.search(project.read_text(encoding="utf-8", errors="replace")))
+
+
+def find_root(start: Path | str | None = None) -> Path:
+    """Return the checkout that holds ``start`` (the current folder when not given)."""
+    here = Path(start) if start is not None else Path.cwd()
+    here = here.resolve()
+    for folder in (here, *here.parents):
+        if is_root(folder):
+            return folder
+    raise ProjectError(f"No TinyTorch checkout here: neither {here} nor a folder above it has a pyproject.toml that "
+                       "names the project tinytorch and a src/ folder; change into the checkout and try again.")
+
+
+@dataclass(frozen=True)
+class Module:
+    """One module of the course: a folder ``NN_name`` and the files made from its source."""
+
+    number: int
+    name: str
+    folder: str
+    root: Path
+
+    @property
+    def source(self) -> Path:
+        """The percent notebook that is edited: ``src/NN_name/NN_name.py``."""
+        return self.root / "src" / self.folder / f"{self.folder}.py"
+
+    @property
+    def notebook(self) -> Path:
+        """The learner's notebook: ``modules/NN_name/<name>_dev.ipynb``."""
+        return self.root / "modules" / self.folder / f"{self.name}_dev.ipynb"
+
+    @property
+    def twin(self) -> Path:
+        """The learner's notebook as a script: ``modules/NN_name/<name>_dev.py``."""
+        return self.notebook.with_suffix(".py")
+
+    @property
+    def tests(self) -> Path:
+        """The module's test folder."""
+        return self.root / "tests" / self.folder
+
+    @property
+    def _said(self) -> tuple[str, str]:
+        """The text that says target and title: the source, or the notebook's cells where there is no source."""
+        if self.source.is_file():
+            return self.source.read_text(encoding="utf-8"), _relative(self.source, self.root)
+        if self.notebook.is_file():
+            try:
+                cells = json.loads(self.notebook.read_text(encoding="utf-8"))["cells"]
+                return "\n".join("".join(cell["source"]) for cell in cells), _relative(self.notebook, self.root)
+            except (ValueError, KeyError, TypeError):
+                return "", _relative(self.notebook, self.root)
+        return "", f"src/{self.folder}"
+
+    @property
+    def target(self) -> str:
+        """The package module it exports to, such as ``tinytorch.perf.profiling``, from ``default_exp``."""
+        text, where = self._said
+        found = _DEFAULT_EXP.search(text)
+        if not found:
+            raise ProjectError(f"{where}: no cell says where to export; its first code cell should be "
+                               f"`#| default_exp core.{self.name}`.")
+        return f"{PACKAGE}.{found[1]}"
+
+    @property
+    def package(self) -> Path:
+        """The generated file of the package."""
+        return self.root.joinpath(*self.target.split(".")).with_suffix(".py")
+
+    @property
+    def title(self) -> str:
+        """The first heading of the notebook, without its number: "Layers"."""
+        found = _TITLE.search(self._said[0].split("# %% [markdown]", 1)[-1])
+        return re.sub(r"^(Module\s+)?\d+\s*[·:.\-–—]?\s*", "", found[1]) if found else self.name.capitalize()
+
+
+def _relative(path: Path, root: Path) -> str:
+    return path.relative_to(root).as_posix()
+
+
+def modules(root: Path) -> list[Module]:
+    """Return the modules of a checkout by number, from ``src/`` and, where that lacks one, ``modules/``."""
+    found: dict[str, Module] = {}
+    for parent in ("src", "modules"):
+        if (root / parent).is_dir():
+            for folder in sorted((root / parent).iterdir()):
+                named = _FOLDER.fullmatch(folder.name)
+                if named and folder.is_dir() and folder.name not in found:
+                    module = Module(int(named[1]), named[2], folder.name, root)
+                    if module.source.is_file() or module.notebook.is_file():
+                        found[folder.name] = module
+    return sorted(found.values(), key=lambda module: (module.number, module.folder))
+
+
+def find_module(root: Path, text: str) -> Module:
+    """Return the module a person means by ``text``: "profiling", "14", "14_profiling", "transformer(s)"."""
+    known = modules(root)
+    asked = text.strip().strip("/").lower().replace("-", "_")
+    number, _, name = asked.partition("_")
+    if not number.isdigit():
+        number, name = "", asked
+    for module in known:
+        names = {module.name, module.name + "s", module.name.removesuffix("s")}
+        if (not number or int(number) == module.number) and (name in names or (number and not name)):
+            return module
+    if not known:
+        raise ProjectError(f"There are no modules in {root}: src/ holds no folder such as 01_tensor.")
+    close = difflib.get_close_matches(name or asked, [module.name for module in known], n=3, cutoff=0.5)
+    meant = f"did you mean {' or '.join(close)}?" if close else "the modules are " + ", ".join(
+        module.folder for module in known) + "."
+    raise ProjectError(f"There is no module {text.strip()!r}: {meant}")

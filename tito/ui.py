@@ -1,0 +1,57 @@
+"""How `tito` speaks: plain text on any terminal, one JSON object for machines, progress on stderr."""
+
+from __future__ import annotations
+
+import codecs
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import click
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
+
+_ASCII = {"✓": "ok", "✗": "x", "·": "-", "…": "...", "→": "->", "←": "<-", "×": "x", "–": "-", "—": "-", "≤": "<=",
+          "≥": ">=", "≈": "~", "µ": "u", "²": "2", "─": "-", "━": "=", "│": "|", "█": "#", "’": "'", "“": '"', "”": '"'}
+
+
+def _ascii_forms(error: UnicodeError) -> tuple[str, int]:
+    """Give the ASCII form of what an output encoding lacks ("✓" is "ok"), "?" where there is none."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return "".join(_ASCII.get(letter, "?") for letter in error.object[error.start:error.end]), error.end
+
+
+def speak_safely() -> None:
+    """Make stdout and stderr write every text, whatever their encoding; missing streams become the null device."""
+    codecs.register_error("tito_ascii", _ascii_forms)
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        stream = getattr(sys, name)
+        if stream is None or stream.closed:
+            setattr(sys, name, open("nul" if sys.platform == "win32" else "/dev/null", mode, encoding="utf-8"))
+        elif mode == "w" and hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="tito_ascii")
+
+
+def print_json(data: Any) -> None:
+    """Print ``data`` as the one JSON object of this call, in ASCII so that every encoding carries it."""
+    click.echo(json.dumps(data, indent=2, allow_nan=False))
+
+
+def console(stderr: bool = False) -> Any:
+    """Return a rich console that prints text as it stands: no markup, no guessed highlights, no emoji."""
+    from rich.console import Console
+
+    return Console(stderr=stderr, markup=False, highlight=False, emoji=False)
+
+
+@contextmanager
+def progress(text: str) -> Iterator[Callable[[str], None]]:
+    """Show ``text`` with a spinner on stderr while the body runs; yields a function that changes the text."""
+    if not sys.stderr.isatty():
+        yield lambda text: None
+        return
+    with console(stderr=True).status(text, spinner="line") as status:
+        yield lambda text: status.update(text)
