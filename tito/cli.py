@@ -20,7 +20,8 @@ INTERRUPTED = 130
 class Group(click.Group):
     """A click group that answers an unknown name with one sentence and the names close to it."""
 
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+    def resolve_command(
+            self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command ``args`` begins with."""
         name, known = args[0], self.list_commands(ctx)
         if name not in known and not name.startswith("-"):
@@ -65,8 +66,16 @@ class LazyGroup(Group):
         except BrokenPipeError:  # the reader (head, less) has gone: nothing to say, and nobody to say it to
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             status = 0
+        except ModuleNotFoundError as error:
+            status = _could_not_run(f"{error.name} is not installed here; `pip install -e '.[notebook]'` in the checkout "
+                                    "installs what learners need.", words)
         except OSError as error:
             status = _could_not_run(f"{error.filename or 'the system'}: {error.strerror or error}.", words)
+        except Exception as error:
+            import traceback
+
+            traceback.print_exc()
+            status = _could_not_run(f"this should not happen: {type(error).__name__}: {error}", words)
         sys.exit(status)
 
 

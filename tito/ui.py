@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -30,7 +31,7 @@ def speak_safely() -> None:
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         stream = getattr(sys, name)
         if stream is None or stream.closed:
-            setattr(sys, name, open("nul" if sys.platform == "win32" else "/dev/null", mode, encoding="utf-8"))
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 (it stays open)
         elif mode == "w" and hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="tito_ascii")
 

@@ -594,8 +594,8 @@ And now the door itself.
 class Op(_Behind):
     """One primitive: a NumPy function ``fn(*arrays, **attrs)`` plus a shape rule ``shape(*shapes, **attrs)``.
 
-    ``view`` marks ops that move nothing. ``dtype`` is the output's type, or a function of the input types and attributes,
-    where it is not the result type of the floating inputs.
+    ``view`` marks ops that move nothing. ``dtype`` is the output's type, or a function of the
+    input types and attributes, where it is not the result type of the floating inputs.
     """
 
     def __init__(self, fn, shape, view=False, dtype=None):
@@ -608,11 +608,12 @@ class Op(_Behind):
     def __call__(self, *inputs, **attrs):
         """Compute: the one place where tensors become a tensor."""
         state = _thread.state
+        arrays, wanted = [], False
         for x in inputs:
             if not isinstance(x, Tensor):
-                inputs = _as_tensors(self, inputs)
-                break
-        arrays = [x.data for x in inputs]
+                return self(*_as_tensors(self, inputs), **attrs)
+            arrays.append(x.data)
+            wanted = wanted or x.requires_grad
         listening = state.hearers or (_everywhere[0] and not state.shape_only)
         start = perf_counter_ns() if listening else 0
         try:
@@ -625,11 +626,8 @@ class Op(_Behind):
             data = data.astype(self.out_dtype(*[a.dtype for a in arrays], **attrs), copy=False)
         out = _new_tensor(Tensor)
         out.data, out.grad, out.made_by, out.requires_grad = data, None, None, False
-        if state.grad_enabled and data.dtype.kind == "f":
-            for x in inputs:
-                if x.requires_grad:
-                    out.requires_grad, out.made_by = True, Node(self, tuple(inputs), attrs, state.path)
-                    break
+        if wanted and state.grad_enabled and data.dtype.kind == "f":
+            out.requires_grad, out.made_by = True, Node(self, inputs, attrs, state.path)
         if listening:
             self._tell(state, arrays, data, attrs, start, perf_counter_ns())
         return out
@@ -652,15 +650,16 @@ def _as_tensors(operation, inputs):
     for x in inputs:
         if not isinstance(x, (Tensor, int, float, np.ndarray, np.generic, list)):
             raise TypeError(f"{operation.name}: a {type(x).__name__} came; want Tensors, arrays or numbers")
-    found = [x.data.dtype for x in inputs if isinstance(x, Tensor)]
-    floats = [d for d in found if d.kind == "f"]
+    types = [x.data.dtype for x in inputs if isinstance(x, Tensor)]
+    floats = [d for d in types if d.kind == "f"]
     out = []
     for x in inputs:
         if isinstance(x, Tensor):
             out.append(x)
         elif isinstance(x, (int, float)) and not isinstance(x, np.generic):
-            whole = isinstance(x, int) and found and not floats
-            out.append(Tensor(x, dtype=np.result_type(*(found if whole else floats or [np.float32]))))
+            like = floats or (types if isinstance(x, int) else []) or [np.float32]
+            dtype = like[0] if len(like) == 1 else np.result_type(*like)
+            out.append(Tensor(np.array(x, dtype), dtype=dtype))
         else:
             out.append(Tensor(x))
     return tuple(out)
@@ -804,7 +803,7 @@ class Tensor(_Operators, _Methods, _Protocols):
     """A block of numbers with a shape: ``Tensor(data, requires_grad=False, dtype=None)``.
 
     ``data`` may be a number, list, array or Tensor; memory is shared unless the type must change (see ``as_array``).
-    ``grad`` is a Tensor or None; ``made_by`` is the ``Node`` that made this tensor, kept only where a gradient is wanted.
+    ``grad`` is a Tensor or None; ``made_by`` is the ``Node`` that made this tensor, kept where a gradient is wanted.
     """
 
     __slots__ = ("data", "requires_grad", "grad", "made_by", "__weakref__")

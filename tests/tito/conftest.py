@@ -178,7 +178,7 @@ def alpha(root: Path) -> Module:
 
 
 @pytest.fixture
-def tito(root: Path) -> Callable[..., "subprocess.CompletedProcess[str]"]:
+def tito(root: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Run `tito` with these words in a process of its own, in the small checkout unless ``cwd`` says otherwise."""
     def run(*words: str, cwd: Path | None = None, **more: str) -> subprocess.CompletedProcess[str]:
         environment = {**os.environ, "PYTHONPATH": str(HERE), "PYTHONIOENCODING": "utf-8", **more}
@@ -195,7 +195,8 @@ def write_in() -> Callable[..., None]:
         for cell in nb["cells"]:
             answer = answers.get(cell["metadata"].get("nbgrader", {}).get("grade_id", ""))
             if answer is not None:
-                cell["source"] = re.sub(r"raise NotImplementedError.*", lambda stub, answer=answer: answer, "".join(cell["source"]))
+                source = "".join(cell["source"])
+                cell["source"] = re.sub(r"raise NotImplementedError.*", lambda stub, answer=answer: answer, source)
         file.write_text(json.dumps(nb), encoding="utf-8")
     return write
 
@@ -204,5 +205,6 @@ def write_in() -> Callable[..., None]:
 def snapshot(root: Path) -> Callable[[], dict[str, bytes]]:
     """Read every file of the small checkout."""
     def read() -> dict[str, bytes]:
-        return {file.relative_to(root).as_posix(): file.read_bytes() for file in sorted(root.rglob("*")) if file.is_file()}
+        files = (file for file in sorted(root.rglob("*")) if file.is_file())
+        return {file.relative_to(root).as_posix(): file.read_bytes() for file in files}
     return read

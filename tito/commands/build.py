@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import click
 
 from tito import ui
+
+if TYPE_CHECKING:
+    from tito.notebooks.build import BuildResult, CheckResult
 
 
 @click.command("build")
@@ -18,7 +22,7 @@ def command(names: tuple[str, ...], only_check: bool, as_json: bool) -> int:
 
     All modules, or the named ones (layers, 3 or 03_layers). A notebook somebody has worked in is kept.
     """
-    from tito.notebooks.build import BuildError, build, check
+    from tito.notebooks.build import BuildError, CheckResult, build, check
     from tito.project import find_root
 
     root = find_root()
@@ -31,22 +35,32 @@ def command(names: tuple[str, ...], only_check: bool, as_json: bool) -> int:
         for fault in error.faults:
             click.echo(f"tito: {fault}", err=True)
         return 2
-    differences = getattr(result, "differences", [])
     if as_json:
         ui.print_json(asdict(result))
-        return 1 if differences else 0
-    for difference in differences:
-        click.echo(f"✗ {difference}")
-    for name in getattr(result, "written", []):
-        click.echo(f"✓ {name}")
-    for name in result.kept:
-        click.echo(f"· {name}: kept, somebody has worked in it")
-    for name in getattr(result, "orphans", []):
-        click.echo(f"! {name}: its source is gone; delete it if nobody needs it")
-    count = f"{len(result.modules)} module{'s' if len(result.modules) != 1 else ''}"
-    if only_check:
-        click.echo(f"{count} checked, " + (f"{len(differences)} differences." if differences else "no difference."))
+    elif isinstance(result, CheckResult):
+        _say_checked(result)
     else:
-        click.echo(f"{count} built: {len(result.written)} files written, {len(result.unchanged)} as they were, "
-                   f"{len(result.kept)} kept.")
-    return 1 if differences else 0
+        _say_built(result)
+    return 1 if isinstance(result, CheckResult) and result.differences else 0
+
+
+def _say_checked(result: CheckResult) -> None:
+    for difference in result.differences:
+        click.echo(f"✗ {difference}")
+    _say_kept(result.kept)
+    click.echo(f"Modules checked: {len(result.modules)}, differences: {len(result.differences)}.")
+
+
+def _say_built(result: BuildResult) -> None:
+    for name in result.written:
+        click.echo(f"✓ {name}")
+    _say_kept(result.kept)
+    for name in result.orphans:
+        click.echo(f"! {name}: its source is gone; delete it if nobody needs it")
+    click.echo(f"Modules built: {len(result.modules)}, files written: {len(result.written)}, as they were: "
+               f"{len(result.unchanged)}, kept: {len(result.kept)}.")
+
+
+def _say_kept(names: list[str]) -> None:
+    for name in names:
+        click.echo(f"· {name}: kept, somebody has worked in it")

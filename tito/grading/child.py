@@ -5,10 +5,10 @@ takes a missing report as "not passed".
 """
 
 from __future__ import annotations
-
 import __future__
 
 import builtins
+import contextlib
 import json
 import linecache
 import os
@@ -32,16 +32,14 @@ def main() -> None:
     leave, flush = os._exit, (sys.stdout.flush, sys.stderr.flush)
     job = json.loads(sys.stdin.buffer.read())
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    sys.stdin = open(0, encoding="utf-8", closefd=False)
+    sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 (it stays open)
     sys.path[:] = [entry for entry in sys.path if entry] + job.get("path", [])
     report = _reporter(job)
     report({"memory_limited": limit_memory(job["memory"])})
     (run_cells if "cells" in job else run_tests)(job, report)
     for stream in flush:
-        try:
+        with contextlib.suppress(OSError, ValueError):
             stream()
-        except (OSError, ValueError):
-            pass
     leave(0)
 
 
@@ -75,24 +73,24 @@ def run_cells(job: dict[str, Any], report: Report) -> None:
     module.__dict__.update(display=print, get_ipython=lambda: None)
     files = {f"<{cell['label']}>": index for index, cell in enumerate(cells)}
     names, execute, compile_cell, describe = list(files), exec, _compile, _describe
-    checks, clean_builtins = _checks_code(), dict(vars(builtins))
+    checks, mend_builtins, clean_builtins = _checks_code(), vars(builtins).update, dict(vars(builtins))
     sys.modules["__main__"] = module
-    flush = sys.stdout.flush
+    flush, quiet = sys.stdout.flush, contextlib.suppress
     for index, cell in enumerate(cells):
         report({"begin": index})
         result: dict[str, Any] = {"cell": index, "state": "passed"}
         if cell["graded"]:
             sys.modules["tito.checks"] = _fresh_checks(checks)
-            vars(builtins).update(clean_builtins)
         try:
             code, result["note"] = compile_cell(cell["source"], names[index], plain=cell["graded"])
-            execute(code, module.__dict__)
+            try:
+                execute(code, module.__dict__)
+            finally:
+                mend_builtins(clean_builtins)
         except BaseException as error:
             result.update(describe(error, files))
-        try:
+        with quiet(OSError, ValueError):
             flush()
-        except (OSError, ValueError):
-            pass
         report(result)
     report({"done": True})
 
@@ -140,7 +138,7 @@ def _checks_code() -> Any:
 
 def _fresh_checks(code: tuple[Any, str], make: Any = types.ModuleType, execute: Any = exec) -> types.ModuleType:
     """Return ``tito.checks`` as it was before any cell ran."""
-    module = make("tito.checks")
+    module: types.ModuleType = make("tito.checks")
     module.__file__ = code[1]
     sys.modules["tito.checks"] = module
     execute(code[0], module.__dict__)
@@ -220,8 +218,9 @@ def _short(report: Any) -> str:
 
 def run_tests(job: dict[str, Any], report: Report) -> None:
     """Run pytest on the module's tests, with the learner's file in place of the package's when there is one."""
-    import tito.grading.overlay  # noqa: F401  (installs itself)
     import pytest
+
+    import tito.grading.overlay  # noqa: F401  (installs itself)
 
     status = pytest.main([*job["tests"], "-q", "--tb=short", "-p", "no:cacheprovider", f"--rootdir={job['root']}",
                           *(["-c", job["settings"]] if job["settings"] else [])], plugins=[Reporter(report)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import secrets
@@ -141,10 +142,8 @@ def _kill(child: subprocess.Popen[bytes]) -> None:
     if sys.platform == "win32":
         subprocess.run(["taskkill", "/F", "/T", "/PID", str(child.pid)], capture_output=True, check=False)
     else:
-        try:
+        with contextlib.suppress(ProcessLookupError, PermissionError):  # the group is empty
             os.killpg(child.pid, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):  # the group is empty
-            pass
     child.wait()
 
 

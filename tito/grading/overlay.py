@@ -26,7 +26,8 @@ class Overlay(MetaPathFinder):
         """Keep the names and their files."""
         self.files = dict(files)
 
-    def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+    def find_spec(self, fullname: str, path: Sequence[str] | None,
+                  target: ModuleType | None = None) -> ModuleSpec | None:
         """Return the stand-in's spec, or None for a module that is not stood in for."""
         file = self.files.get(fullname)
         return spec_from_file_location(fullname, file) if file else None

@@ -31,28 +31,35 @@ def grade(module: Module, source: str | None = None, timeout: float | None = Non
         say: told what is going on.
     """
     submission = read(module, source)
-    cells, notes = mend(submission)
-    result: dict[str, Any] = {
-        "module": module.folder, "title": module.title, "tested": submission.tested, "untouched": submission.untouched,
-        "score": 0, "max_score": sum(cell.points for cell in cells if cell.graded)}
+    result = grade_cells(submission, timeout or CELLS_SECONDS, say)
     if submission.untouched:
-        result.update(tested="package", skills=_skills(cells, {}), cells=[], errors=[], notes=[], output="")
         say(f"{module.folder}: testing the package")
         result["tests"] = run_tests(module, {}, timeout or TESTS_SECONDS)
         result["exit_status"] = result["tests"]["status"]
         return result
-    ended = run_cells(submission, cells, timeout or CELLS_SECONDS, say)
-    graded, errors, more_notes = _judge(cells, ended)
-    result["cells"], result["errors"] = graded, errors
-    result["skills"] = _skills(cells, {cell["grade_id"]: cell["points"] for cell in graded})
-    result["score"] = sum(cell["points"] for cell in graded)
-    result["notes"] = submission.notes + notes + more_notes
-    result["output"] = ended.output
     say(f"{module.folder}: testing what the {submission.tested} exports")
     result["tests"] = _test_export(submission, timeout or TESTS_SECONDS)
     full = result["score"] == result["max_score"] > 0
     result["exit_status"] = 0 if full and result["tests"]["status"] == 0 else 2 if result["tests"]["status"] == 2 else 1
     return result
+
+
+def grade_cells(submission: Submission, timeout: float = CELLS_SECONDS, say: Say = lambda text: None) -> dict[str, Any]:
+    """Return what the graded cells earn; they are the release's, whatever the notebook made of them."""
+    module, untouched = submission.module, submission.untouched
+    cells, notes = mend(submission)
+    graded: list[dict[str, Any]] = []
+    errors: list[dict[str, Any]] = []
+    output = ""
+    if not untouched:
+        ended = run_cells(submission, cells, timeout, say)
+        graded, errors, more_notes = _judge(cells, ended)
+        notes, output = submission.notes + notes + more_notes, ended.output
+    return {"module": module.folder, "title": module.title, "tested": "package" if untouched else submission.tested,
+            "untouched": untouched, "score": sum(cell["points"] for cell in graded),
+            "max_score": sum(cell.points for cell in cells),
+            "skills": _skills(cells, {cell["grade_id"]: cell["points"] for cell in graded}),
+            "cells": graded, "errors": errors, "notes": notes, "output": output}
 
 
 def run_cells(submission: Submission, cells: list[Cell], timeout: float, say: Say = lambda text: None) -> limits.Ended:
@@ -69,15 +76,15 @@ def run_cells(submission: Submission, cells: list[Cell], timeout: float, say: Sa
 
 def run_tests(module: Module, files: dict[str, Path], timeout: float) -> dict[str, Any]:
     """Run pytest on the module's test folder, with ``files`` standing in for package modules."""
-    result: dict[str, Any] = {"passed": 0, "failed": 0, "skipped": 0, "total": 0, "failures": [], "status": 2, "problem": None}
+    result: dict[str, Any] = _summary(2)
     where = module.tests.relative_to(module.root).as_posix()
     if not module.tests.is_dir():
         result.update(status=2, problem=f"there is no {where}")
         return result
     settings = module.root / "pyproject.toml"
     ended = limits.run(
-        {"tests": [str(module.tests)], "root": str(module.root), "settings": str(settings) if settings.is_file() else ""},
-        timeout=timeout, root=module.root, environment=overlay.variable(files) if files else None)
+        {"tests": [str(module.tests)], "root": str(module.root),
+    result: dict[str, Any] = _summary(2)
     collected: list[str] = []
     states: dict[str, tuple[str, str]] = {}
     status = None
@@ -96,7 +103,8 @@ def run_tests(module: Module, files: dict[str, Path], timeout: float) -> dict[st
     result["failed"] += len(lost)
     result["total"] = len(states) + len(lost)
     if lost:
-        result["problem"] = f"the tests' process ended early ({ended.how}): {len(lost)} of {len(collected)} tests did not finish"
+        result["problem"] = (f"the tests' process ended early ({ended.how}): {len(lost)} of {len(collected)} tests "
+                             "did not finish")
     result["failures"] = [{"name": name.removeprefix(where + "/"), "message": message}
                           for name, (state, message) in states.items() if state not in ("passed", "skipped")]
     if result["failed"]:
@@ -109,6 +117,10 @@ def run_tests(module: Module, files: dict[str, Path], timeout: float) -> dict[st
     return result
 
 
+def _summary(status: int, problem: str | None = None) -> dict[str, Any]:
+    return {"passed": 0, "failed": 0, "skipped": 0, "total": 0, "failures": [], "status": status, "problem": problem}
+
+
 def _test_export(submission: Submission, timeout: float) -> dict[str, Any]:
     """Export into a folder of its own and test that; an export that is refused fails the tests, with its reason."""
     from tito.notebooks.export import export_notebook
@@ -119,10 +131,9 @@ def _test_export(submission: Submission, timeout: float) -> dict[str, Any]:
         try:
             export_notebook(submission.notebook, module, file)
         except NotebookError as error:
-            return {"passed": 0, "failed": 0, "skipped": 0, "total": 0, "failures": [], "status": 1,
-                    "problem": f"not run, because the {submission.tested} cannot be exported: {error}"}
+            return _summary(1, f"not run, because the {submission.tested} cannot be exported: {error}")
         if not module.tests.is_dir():  # a module that has no edge tests (yet) is judged by its cells
-            return {"passed": 0, "failed": 0, "skipped": 0, "total": 0, "failures": [], "status": 0, "problem": None}
+            return _summary(0)
         return run_tests(module, {module.target: file}, timeout)
 
 
@@ -160,8 +171,8 @@ def _without_report(index: int, begun: int, cells: list[Cell], ended: limits.End
     culprit = cells[begun].label
     if ended.timed_out:
         if index == begun:
-            return {"state": "timeout", "type": "timeout", "message": f"this cell was still running after {ended.seconds:.0f} s "
-                    "(all cells together): a loop that does not end?"}
+            return {"state": "timeout", "type": "timeout", "message": "this cell was still running after "
+                    f"{ended.seconds:.0f} s (all cells together): a loop that does not end?"}
         return {"state": "not run", "type": "timeout", "message": f"not run: the time was over in {culprit}"}
     if index == begun:
         return {"state": "ended", "type": "ended", "message": f"the notebook ended the process here ({ended.how})"}

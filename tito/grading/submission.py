@@ -59,7 +59,8 @@ def read_other(module: Module, nb: Notebook | None) -> Notebook | None:
     try:
         text = module.twin.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise NotebookError(f"this file is not UTF-8 text ({error.reason} at byte {error.start})", str(module.twin)) from None
+        raise NotebookError(f"this file is not UTF-8 text ({error.reason} at byte {error.start})",
+                            str(module.twin)) from None
     if nb is not None:
         try:
             if text == write_twin(nb):
@@ -118,8 +119,8 @@ def mend(submission: Submission) -> tuple[list[Cell], list[str]]:
         if not here:
             continue
         if len(here) > 1:
-            notes.append(f"graded cell {grade_id} stands {len(here)} times in the {submission.tested}; only the last one "
-                         "counts, and it ran as released.")
+            notes.append(f"graded cell {grade_id} stands {len(here)} times in the {submission.tested}; only the last "
+                         "one counts, and it ran as released.")
             dropped.update(here[:-1])
         came = cells[here[-1]]
         if came["cell_type"] != "code":
@@ -170,7 +171,8 @@ def _numbered(cells: list[CellDict], wanted: set[str]) -> list[Cell]:
         place += 1
         name = _name(cell)
         number = re.match(r"\d+", section)
-        label = name or (f"section {number[0]}, cell {place}" if number else f"cell {place} of {section or 'the beginning'}")
+        label = name or (f"section {number[0]}, cell {place}" if number else
+                         f"cell {place} of {section or 'the beginning'}")
         used[label] = used.get(label, 0) + 1
         if used[label] > 1:
             label = f"{label} (copy {used[label]})"

@@ -19,7 +19,8 @@ def draw(result: dict[str, Any], everything: bool = False) -> None:
         console.print(_plain(result["output"]).rstrip() + "\n")
     number, _, name = result["module"].partition("_")
     if result["untouched"]:
-        console.print(f"Nothing is written in the notebook of {result['module']} yet: 0 of {result['max_score']} points.")
+        console.print(f"Nothing is written in the notebook of {result['module']} yet: "
+                      f"0 of {result['max_score']} points.")
         console.print("Testing the package itself instead.")
         _tests(console, result["tests"], "Package tests", shown)
         return
@@ -39,7 +40,8 @@ def draw(result: dict[str, Any], everything: bool = False) -> None:
         for message in unwritten[:shown]:
             console.print(f"  {message}")
         _rest(console, len(unwritten) - shown)
-    problems = result["errors"] + [cell for cell in result["cells"] if cell["state"] in ("failed", "error", "timeout", "ended")]
+    problems = result["errors"] + [cell for cell in result["cells"]
+                                   if cell["state"] in ("failed", "error", "timeout", "ended")]
     if problems:
         first = "The first 3 of " if len(problems) > shown else ""
         console.print(f"\n{first}{len(problems)} {'thing' if len(problems) == 1 else 'things'} to look at:")
@@ -58,15 +60,15 @@ def _problem(console: Any, problem: dict[str, Any]) -> None:
     from rich.table import Table
 
     lines = _plain(problem["message"] or problem["type"] or "").strip().splitlines() or [""]
-    if problem["state"] in ("error",):
+    if problem["state"] == "error":
         lines[0] = f"{problem['type']}: {lines[0]}"
     console.print(f"- {_plain(problem.get('check') or lines[0])}")
     table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_row("  expected", _plain(problem.get("expected"))) if problem.get("expected") is not None else None
-    table.add_row("  got", _plain(problem.get("got"))) if problem.get("got") is not None else None
-    table.add_row("  likely", _plain(problem.get("likely"))) if problem.get("likely") else None
-    where = ", ".join(part for part in (problem["where"], f"section {problem['section']}" if problem["section"] else "") if part)
-    table.add_row("  cell", _plain(where))
+    for part in ("expected", "got", "likely"):
+        if problem.get(part) is not None:
+            table.add_row(f"  {part}", _plain(problem[part]))
+    section = f", section {problem['section']}" if problem["section"] else ""
+    table.add_row("  cell", _plain(problem["where"] + section))
     if problem.get("line") and problem["state"] == "error":
         table.add_row("  line", f"{problem['line']} of {problem.get('raised_in') or problem['where']}")
     console.print(table)

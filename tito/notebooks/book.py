@@ -199,5 +199,7 @@ def _cells(nb: Notebook, lines: list[int | None]) -> Iterator[Cell]:
 def open_book(nb: Notebook, module: Module, file: str | None = None, numbers: dict[str, int] | None = None) -> Book:
     """Look at a notebook cell by cell; ``file`` is the source unless said otherwise."""
     own = module.source.relative_to(module.root).as_posix()
-    lines = source_lines(module, len(nb["cells"])) if file is None else [None] * len(nb["cells"])
+    lines: list[int | None] = [None] * len(nb["cells"])
+    if file is None:
+        lines = source_lines(module, len(nb["cells"]))
     return Book(module, file or own, list(_cells(nb, lines)), numbers or {})

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tito.errors import NotebookError, ProjectError
 from tito.notebooks.book import Fault, open_book
-from tito.notebooks.checks import find_faults, project_faults
+from tito.notebooks.checks import find_faults, nbdev_faults, project_faults
 from tito.notebooks.export import export_text, is_edited, is_generated, target_numbers, write_atomically
 from tito.notebooks.read import Notebook, dumps, load, read_source
 from tito.notebooks.release import is_untouched, recorded_hash, released
@@ -107,19 +107,19 @@ def build(root: Path, names: Iterable[str] = (), tell: Callable[[str], None] = l
     result = BuildResult([module.folder for module in chosen])
     for product in made:
         module = product.module
-        _put(result, root, module.package, product.package, lambda path: True)
-        _put(result, root, module.notebook, product.notebook, lambda path: is_release(path, module))
-        _put(result, root, module.twin, product.twin, lambda path: is_release(path, module))
+        _put(result, module, module.package, product.package)
+        _put(result, module, module.notebook, product.notebook)
+        _put(result, module, module.twin, product.twin)
     result.orphans = [orphan.path for orphan in orphans(root)]
     return result
 
 
-def _put(result: BuildResult, root: Path, path: Path, text: str, replaceable: Callable[[Path], bool]) -> None:
-    name = path.relative_to(root).as_posix()
+def _put(result: BuildResult, module: Module, path: Path, text: str) -> None:
+    name = path.relative_to(module.root).as_posix()
     old = read_text(path)
     if old == text:
         result.unchanged.append(name)
-    elif old is not None and not replaceable(path):
+    elif old is not None and path != module.package and not is_release(path, module):
         result.kept.append(name)
     else:
         write_atomically(path, text)
@@ -153,8 +153,8 @@ def _may_be_replaced(root: Path, module: Module) -> None:
     if text and not is_generated(text):
         raise NotebookError(f"this file was written by hand, and {source} would overwrite it; move one of them", name)
     if text and is_edited(text):
-        raise NotebookError(f"this generated file was edited by hand; move the change to {source}, delete this file and "
-                            "build again", name)
+        raise NotebookError(f"this generated file was edited by hand; move the change to {source}, delete this "
+                            "file and build again", name)
 
 
 # ---------------------------------------------------------------- comparing
@@ -181,6 +181,7 @@ def check(root: Path, names: Iterable[str] = (), tell: Callable[[str], None] = l
                 result.differences.append(Difference(
                     name, "holds work of a learner on another release than the source makes"))
     result.differences += orphans(root)
+    result.differences += [Difference(fault.file, fault.sentence) for fault in nbdev_faults(root)]
     return result
 
 

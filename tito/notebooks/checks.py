@@ -1,7 +1,8 @@
 """What would be lost or given away without a word: each such trap is one small check here.
 
 A check looks at a notebook (a ``Book``) and yields faults. Those marked ``learner=True`` also hold for a notebook
-somebody has worked in, before it is exported. ``project_faults`` looks at all notebooks together.
+somebody has worked in, before it is exported. ``project_faults`` looks at all notebooks together,
+``nbdev_faults`` at nbdev's settings.
 """
 
 from __future__ import annotations
@@ -161,9 +162,12 @@ def exports_something(book: Book) -> Iterator[Fault]:
 def target_matches_source(book: Book) -> Iterator[Fault]:
     """A learner's notebook exports where its module's source does."""
     said = [found[1] for cell in book.code if (found := DEFAULT_EXP.match(cell.source.split("\n", 1)[0]))]
-    if book.module.source.is_file() and said and f"{PACKAGE}.{said[0]}" != book.module.target:
-        yield book.fault(None, f"`#| default_exp {said[0]}` should be {book.module.target.removeprefix(PACKAGE + '.')}, "
-                               "as in the module's source")
+    try:
+        wanted = book.module.target.removeprefix(f"{PACKAGE}.")
+    except ProjectError:
+        return  # says_where_to_export says so
+    if said and said[0] != wanted:
+        yield book.fault(None, f"`#| default_exp {said[0]}` should be {wanted}, as in the module's source")
 
 
 # ---------------------------------------------------------------- imports
@@ -176,8 +180,8 @@ def imports_point_backward(book: Book) -> Iterator[Fault]:
         for line, name in imported_names(cell.tree):
             if name.split(".")[0] == "tito":
                 if cell.exported:
-                    yield book.fault(cell, f"an exported cell imports {name}; the package must not need the course tool",
-                                     line)
+                    yield book.fault(cell, f"an exported cell imports {name}; the package must not need the course "
+                                           "tool", line)
             elif name.split(".")[0] == PACKAGE:
                 for number in sorted(_reach(book.module.root, name, book.numbers)):
                     if number >= book.module.number:
@@ -188,7 +192,7 @@ def imports_point_backward(book: Book) -> Iterator[Fault]:
 
 
 def imported_names(tree: ast.AST | None) -> Iterator[tuple[int, str]]:
-    """Yield (line, module) for each import in a tree; ``from a import b`` yields ``a.b`` where a file might be meant."""
+    """Yield (line, name) for each import in a tree; ``from a import b`` yields ``a.b``, which may be a file."""
     for node in ast.walk(tree) if tree else ():
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -300,19 +304,19 @@ def solutions_are_marked(book: Book) -> Iterator[Fault]:
             yield book.fault(cell, str(error))
             continue
         if regions and not cell.solution:
-            yield book.fault(cell, "solution markers stand in a cell that is not marked \"solution\": true, so its "
+            yield book.fault(cell, 'solution markers stand in a cell that is not marked "solution": true, so its '
                                    "solution would be handed out", regions[0].begin)
         if cell.solution and not regions:
-            yield book.fault(cell, "a solution cell without solution markers would be replaced whole, signature and all")
+            yield book.fault(cell, "a solution cell without markers would be replaced whole, signature and all")
         if cell.solution and cell.graded:
             yield book.fault(cell, "a cell is graded or holds a solution, not both")
         for region in regions:
             inner = cell.source.split("\n")[region.begin:region.end - 1]
             if not any(line.strip() and not line.lstrip().startswith("#") for line in inner):
                 yield book.fault(cell, "there is no code between these solution markers", region.begin)
-            elif cell.exported and not _in_function(cell, region.begin, inner):
-                yield book.fault(cell, "an exported solution stands outside of a function; its stub would raise when the "
-                                       "module is imported", region.begin)
+            elif cell.exported and cell.tree and not _in_function(cell, region.begin, inner):
+                yield book.fault(cell, "an exported solution stands outside of a function; its stub would raise when "
+                                       "the module is imported", region.begin)
 
 
 def _in_function(cell: Cell, begin: int, inner: list[str]) -> bool:
@@ -514,7 +518,7 @@ def learner_faults(book: Book) -> list[Fault]:
 
 
 def project_faults(root: Path) -> Iterator[Fault]:
-    """Yield what is wrong across notebooks: two that export to one file, and nbdev's settings."""
+    """Yield what is wrong across notebooks: two that export to one file."""
     owners: dict[str, str] = {}
     for module in modules(root):
         if not module.source.is_file():
@@ -527,7 +531,6 @@ def project_faults(root: Path) -> Iterator[Fault]:
         if target.lower() in owners:
             yield Fault(file, "", f"exports to {target}, as {owners[target.lower()]} does; one file has one owner")
         owners.setdefault(target.lower(), file)
-    yield from nbdev_faults(root)
 
 
 def nbdev_faults(root: Path) -> Iterator[Fault]:
@@ -547,11 +550,12 @@ def _toml(path: Path) -> dict[str, Any]:
     try:
         import tomllib
     except ModuleNotFoundError:  # Python 3.10
-        import tomli as tomllib  # type: ignore[no-redef]
+        import tomli as tomllib
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        read: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise NotebookError(f"this is not TOML: {error}", path.name) from None
+    return read
 
 
 def _nodes(cells: Iterable[Cell], kind: type[ast.ImportFrom]) -> Iterator[tuple[Cell, ast.ImportFrom]]:

@@ -7,6 +7,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -40,14 +41,13 @@ def _without(name: str) -> Iterator[None]:
 def jupytext() -> ModuleType:
     """Import jupytext, without the URL grammar that jsonschema would build first (1.5 s, used for nothing here)."""
     with _without("rfc3987_syntax"):
-        import jupytext as module
-    return module
+        return import_module("jupytext")
 
 
 def load(path: Path) -> Notebook:
     """Read an ``.ipynb`` file; each cell's source becomes one string."""
     try:
-        nb = json.loads(path.read_text(encoding="utf-8"))
+        nb: Notebook = json.loads(path.read_text(encoding="utf-8"))
         for cell in nb["cells"]:
             cell["source"] = cell["source"] if isinstance(cell["source"], str) else "".join(cell["source"])
             cell.setdefault("metadata", {})

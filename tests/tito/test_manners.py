@@ -1,0 +1,157 @@
+"""How `tito` behaves whatever it is asked and wherever it writes (SPEC section 6)."""
+
+from __future__ import annotations
+
+import json
+import os
+import pkgutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tito import commands
+
+HERE = Path(__file__).resolve().parents[2]
+NAMES = sorted(file.name for file in pkgutil.iter_modules(commands.__path__))
+
+
+def test_help_is_quick_and_loads_nothing_heavy(tito):
+    """A quarter of a second; no NumPy, no Jupyter, no rich."""
+    code = ("import sys\nfrom tito.cli import main\n"
+            "try: main(['--help'])\nexcept SystemExit as end: status = end.code\n"
+            "print(status, [name for name in ('numpy', 'nbformat', 'jupytext', 'nbdev', 'rich', 'tinytorch') "
+            "if name in sys.modules])")
+    done = subprocess.run([sys.executable, "-c", code], text=True, capture_output=True, check=True,
+                          env={**os.environ, "PYTHONPATH": str(HERE)})
+    assert done.stdout.splitlines()[-1] == "0 []"
+
+    def seconds() -> float:
+        begun = time.perf_counter()
+        assert tito("--help").returncode == 0
+        return time.perf_counter() - begun
+
+    assert min(seconds() for _ in range(5)) < 0.25
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_command_has_help(tito, name):
+    """Its first line stands in the list of commands."""
+    assert name in tito("--help").stdout
+    done = tito(name, "--help", COLUMNS="60")
+    assert done.returncode == 0
+    assert max(map(len, done.stdout.splitlines())) <= 60
+
+
+@pytest.mark.parametrize(("words", "close"), [
+    (["tset"], "test"), (["module", "lst"], "list"), (["test", "alhpa"], "alpha"), (["export", "bata"], "beta"),
+    (["module", "status", "bet"], "beta"), (["test", "alpha", "--jsn"], "--json")])
+def test_unknown_names_get_one_sentence_with_close_ones(tito, words, close):
+    """Exit status 2, on stderr, and one JSON object where that was asked for."""
+    done = tito(*words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert close in done.stderr
+    done = tito(*words, "--json")
+    assert done.returncode == 2
+    assert close in json.loads(done.stdout)["error"]
+
+
+@pytest.mark.parametrize("words", [["test", "alpha"], ["export", "alpha"], ["module", "list"],
+                                   ["module", "status", "1"], ["build", "--check"], ["test", "nothing"]])
+def test_json_is_exactly_one_object(tito, words):
+    """On stdout, whatever the outcome."""
+    done = tito(*words, "--json")
+    assert isinstance(json.loads(done.stdout), dict)
+    assert done.returncode in (0, 1, 2)
+
+
+@pytest.mark.parametrize("columns", ["60", "80"])
+def test_narrow_and_without_colour(alpha, tito, write_in, columns):
+    """No line is wider than the screen, no escape codes on a pipe."""
+    write_in(alpha.notebook, double="return x * x", half="return missing")
+    for words in (["test", "alpha"], ["module", "list"], ["module", "status"]):
+        done = tito(*words, COLUMNS=columns)
+        assert "\x1b" not in done.stdout + done.stderr
+        assert done.stderr == ""
+        assert max(map(len, done.stdout.splitlines())) <= int(columns)
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "ascii", "utf-8"])
+def test_every_encoding_can_show_a_verdict(alpha, root, write_in, encoding):
+    """What the encoding lacks gets its ASCII form."""
+    write_in(alpha.notebook, double="return '✓ ∂ Ω → 2'", half="return x / 2")
+    done = subprocess.run([sys.executable, "-m", "tito", "test", "alpha", "--all"], cwd=root, capture_output=True,
+                          check=False, stdin=subprocess.DEVNULL,
+                          env={**os.environ, "PYTHONPATH": str(HERE), "PYTHONIOENCODING": encoding})
+    text = done.stdout.decode(encoding)
+    assert done.returncode == 1
+    assert done.stderr == b""
+    assert ("✓ half(5): 2.5" if encoding == "utf-8" else "ok half(5): 2.5") in text
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a POSIX shell closes the streams")
+@pytest.mark.parametrize("closing", ["<&-", "<&- 2>&-", "<&- >&-", "<&- >&- 2>&-"])
+def test_closed_streams(alpha, root, write_in, closing):
+    """The exit status is the same with nothing to read from or write to."""
+    write_in(alpha.notebook, double="return 2 * x", half="return x / 2")
+    done = subprocess.run(["sh", "-c", f'"$0" -m tito test alpha {closing}', sys.executable], cwd=root, check=False,
+                          capture_output=True, env={**os.environ, "PYTHONPATH": str(HERE)})
+    assert done.returncode == 0, done.stderr
+    assert b"Traceback" not in done.stderr
+
+
+def test_from_any_folder_of_the_checkout_and_from_none(root, tito, tmp_path):
+    """Inside: the same answer; outside: one sentence."""
+    folders = (root, root / "src", root / "tests" / "01_alpha")
+    answers = {tito("module", "list", cwd=folder).stdout for folder in folders}
+    assert len(answers) == 1
+    done = tito("module", "list", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "checkout" in done.stderr
+
+
+@pytest.mark.parametrize(("error", "said"), [
+    (ModuleNotFoundError("No module named 'jupytext'", name="jupytext"), "jupytext is not installed"),
+    (PermissionError(13, "Permission denied", "notes.txt"), "notes.txt: Permission denied"),
+    (ZeroDivisionError("of ours"), "this should not happen: ZeroDivisionError: of ours")])
+def test_what_cannot_run_is_status_2(monkeypatch, capsys, error, said):
+    """A failure of `tito` itself is never taken for a failed check, and JSON stays JSON."""
+    from tito import project
+    from tito.cli import main
+
+    monkeypatch.setattr(project, "find_root", lambda: (_ for _ in ()).throw(error))
+    with pytest.raises(SystemExit) as end:
+        main(["module", "list", "--json"])
+    assert end.value.code == 2
+    out, err = capsys.readouterr()
+    assert said in json.loads(out)["error"]
+    assert said in err.splitlines()[-1]
+
+
+def test_no_words_give_help(tito):
+    """`tito` and `tito module` say what they can do."""
+    assert "Commands:" in tito().stdout
+    assert "Commands:" in tito("module").stdout
+
+
+@pytest.mark.skipif(os.name == "nt", reason="for bash and zsh")
+def test_activate_says_what_is_missing(tmp_path):
+    """From any folder, in a path with a space; with an environment it activates it."""
+    scripts = tmp_path / "a checkout" / "scripts"
+    scripts.mkdir(parents=True)
+    script = scripts / "activate-tinytorch"
+    script.write_bytes((HERE / "scripts" / "activate-tinytorch").read_bytes())
+
+    def source() -> subprocess.CompletedProcess[str]:
+        return subprocess.run(["bash", "-c", f"source '{script}'; echo \"$? $ACTIVATED\""], cwd="/", text=True,
+                              capture_output=True, check=False)
+
+    assert source().stdout == "2 \n"
+    assert "make" in source().stderr
+    activate = tmp_path / "a checkout" / ".venv" / "bin" / "activate"
+    activate.parent.mkdir(parents=True)
+    activate.write_text("ACTIVATED=yes\n")
+    assert source().stdout == "0 yes\n"

@@ -1,0 +1,97 @@
+"""Stock nbgrader and our notebooks: nothing for an empty notebook, all 100 points for the reference."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+from tito.notebooks.read import dumps
+from tito.notebooks.release import marked_notebook, release_notebook, solution_notebook
+from tito.project import find_root, modules
+
+ROOT = find_root(Path(__file__))
+MODULES = [module for module in modules(ROOT) if module.source.is_file()]
+MISSING = [name for name in ("nbgrader", "ipykernel") if importlib.util.find_spec(name) is None]
+pytestmark = [pytest.mark.nbgrader,
+              pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)} (the extra `grade`)")]
+
+# Runs in a process of its own, without pytest's warnings-as-errors: nbgrader warns a lot.
+GRADE = """
+import json, sys
+from nbgrader.apps import NbGraderAPI
+from traitlets.config import Config
+
+config = Config()
+config.CourseDirectory.root = sys.argv[1]
+config.CourseDirectory.course_id = "tinytorch"
+config.CourseDirectory.db_url = f"sqlite:///{sys.argv[1]}/gradebook.db"
+config.Exchange.root = sys.argv[1] + "/exchange"
+config.Execute.timeout = 120
+api = NbGraderAPI(config=config)
+scores = {}
+for assignment in sys.argv[2:]:
+    made = api.generate_assignment(assignment)
+    if not made["success"]:
+        sys.exit(f"generate_assignment {assignment}: {made.get('error')} {made.get('log')}")
+    for student in ("empty", "reference"):
+        graded = api.autograde(assignment, student)
+        if not graded["success"]:
+            sys.exit(f"autograde {assignment} {student}: {graded.get('error')} {graded.get('log')}")
+        with api.gradebook as book:
+            submission = book.find_submission(assignment, student)
+            grades = {grade.name: [grade.auto_score, grade.max_score]
+                      for notebook in submission.notebooks for grade in notebook.grades}
+            scores[f"{assignment} {student}"] = [submission.score, submission.max_score, grades]
+print("SCORES" + json.dumps(scores))
+"""
+
+
+@pytest.fixture(scope="session")
+def scores(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list]:
+    """Grade an empty and a solved notebook of every module, in two processes side by side."""
+    halves = [half for half in (MODULES[::2], MODULES[1::2]) if half]
+    running = []
+    for number, half in enumerate(halves):
+        course = tmp_path_factory.mktemp(f"course{number}")
+        for module in half:
+            for folder, notebook in (("source", marked_notebook(module)),
+                                     ("submitted/empty", release_notebook(module)),
+                                     ("submitted/reference", solution_notebook(module))):
+                file = course / folder / module.folder / module.notebook.name
+                file.parent.mkdir(parents=True)
+                file.write_text(dumps(notebook), encoding="utf-8")
+        paths = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]).strip(os.pathsep)
+        scripts = os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", "")])  # nbgrader calls alembic
+        environment = {**os.environ, "PYTHONPATH": paths, "PATH": scripts, "JUPYTER_RUNTIME_DIR": str(course / "runtime"),
+                       "JUPYTER_DATA_DIR": str(course / "data"), "JUPYTER_CONFIG_DIR": str(course / "config"),
+                       "IPYTHONDIR": str(course / "ipython"), "OPENBLAS_NUM_THREADS": "1"}
+        running.append(subprocess.Popen(
+            [sys.executable, "-W", "ignore", "-c", GRADE, str(course), *(module.folder for module in half)], cwd=course,
+            env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8"))
+    found: dict[str, list] = {}
+    for process in running:
+        out, err = process.communicate(timeout=900)
+        assert process.returncode == 0, err[-4000:]
+        found |= json.loads(out.rpartition("SCORES")[2])
+    return found
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.folder)
+def test_an_empty_notebook_earns_nothing(module, scores):
+    """The release, as it is handed out, has 0 of 100 points."""
+    score, most, grades = scores[f"{module.folder} empty"]
+    assert (score, most) == (0, 100), {name: points for name, (points, _) in grades.items() if points}
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.folder)
+def test_the_reference_earns_everything(module, scores):
+    """The solved notebook has 100 of 100 points."""
+    score, most, grades = scores[f"{module.folder} reference"]
+    assert (score, most) == (100, 100), {name: pair for name, pair in grades.items() if pair[0] != pair[1]}
