@@ -7,7 +7,6 @@ A passing check prints one line with the value, so that passing also teaches. A 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from numbers import Number
 from typing import Any
 
 
@@ -48,12 +47,15 @@ def same(got: Any, want: Any, rtol: float = 1e-6, atol: float = 1e-9) -> bool:
 
     if isinstance(want, bool) or want is None or isinstance(want, str):
         return isinstance(got, (bool, np.bool_) if isinstance(want, bool) else type(want)) and bool(want == got)
-    if isinstance(want, Number):
+    if isinstance(want, (int, float, complex, np.number)):
         if isinstance(got, (bool, np.bool_)) or not isinstance(got, (int, float, complex, np.number)):
             return False
         if isinstance(want, int):
             return bool(got == want)
-        return bool(np.isclose(got, want, rtol=rtol, atol=atol, equal_nan=True))
+        try:
+            return bool(np.isclose(got, want, rtol=rtol, atol=atol, equal_nan=True))
+        except (TypeError, OverflowError):  # a whole number beyond every float
+            return False
     if isinstance(want, Mapping):
         return isinstance(got, dict) and set(got) == set(want) and all(
             same(got[k], want[k], rtol, atol) for k in want)
@@ -63,14 +65,17 @@ def same(got: Any, want: Any, rtol: float = 1e-6, atol: float = 1e-9) -> bool:
     if isinstance(want, (np.ndarray, list)):
         if not isinstance(got, (np.ndarray, list, int, float, np.number)):
             return False
-        a, b = np.asarray(got), np.asarray(want)
-        if a.dtype == object or a.shape != b.shape:
+        try:
+            a, b = np.asarray(got), np.asarray(want)
+        except ValueError:  # rows of different length
+            return False
+        if a.dtype == object or a.shape != b.shape or (a.dtype.kind == "b") != (b.dtype.kind == "b"):
             return False
         if b.dtype.kind in "biuSU":
             return bool(np.array_equal(a, b))
         return bool(np.allclose(a, b, rtol=rtol, atol=atol, equal_nan=True))
-    raise TypeError(f"check: cannot compare with a {type(want).__name__}; want a number, text, bool, None, tuple, dict, "
-                    "list or array")
+    raise TypeError(f"check: cannot compare with a {type(want).__name__}; want a number, text, bool, None, tuple, "
+                    "dict, list or array")
 
 
 def check(what: str, got: Any, want: Any, mistakes: Mapping[Any, str] | None = None, *,

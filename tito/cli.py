@@ -67,8 +67,8 @@ class LazyGroup(Group):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             status = 0
         except ModuleNotFoundError as error:
-            status = _could_not_run(f"{error.name} is not installed here; `pip install -e '.[notebook]'` in the checkout "
-                                    "installs what learners need.", words)
+            status = _could_not_run(f"{error.name} is not installed here; `pip install -e '.[notebook]'` in the "
+                                    "checkout installs what learners need.", words)
         except OSError as error:
             status = _could_not_run(f"{error.filename or 'the system'}: {error.strerror or error}.", words)
         except Exception as error:

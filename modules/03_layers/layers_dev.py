@@ -6,7 +6,7 @@
 #     text_representation: {extension: .py, format_name: percent}
 #   kernelspec: {"display_name": "Python 3", "language": "python", "name": "python3"}
 #   language_info: {"name": "python"}
-#   tinytorch: {"module": "03_layers", "release": "1014e0e7e41ca3c4"}
+#   tinytorch: {"module": "03_layers", "release": "ff6d319ca83229e4"}
 # ---
 
 # %% [markdown]
@@ -33,13 +33,13 @@ When you are done you can
 
 # %%
 #| export
-from functools import wraps
 from math import prod, sqrt
 from types import FunctionType, MethodType, ModuleType
 
 import numpy as np
 
-from tinytorch.core.tensor import Tensor, hollow, is_shape_only, op, scope, thread_state
+from tinytorch.core.activations import Scoped
+from tinytorch.core.tensor import Tensor, hollow, is_shape_only, op
 
 # %% [markdown]
 """
@@ -286,43 +286,12 @@ if __name__ == "__main__":
 
 # %%
 #| export
-def _in_scope(forward):
-    """Wrap ``forward`` so that events inside carry the layer; a ``super().forward`` does not open it twice."""
-    @wraps(forward)
-    def run(self, *args, **kwargs):
-        path = thread_state().path
-        if path and path[-1].owner == id(self):
-            return forward(self, *args, **kwargs)
-        with scope(type(self).__name__, id(self)):
-            return forward(self, *args, **kwargs)
-    return run
-
-# %%
-#| export
-class Layer:
+class Layer(Scoped):
     """Base of all layers: write ``forward``, put tensors and layers on ``self``, and they are found."""
-
-    training = True
-
-    def __init_subclass__(cls, **kwargs):
-        super().__init_subclass__(**kwargs)
-        if "forward" in cls.__dict__:
-            cls.forward = _in_scope(cls.forward)
-
-    def __call__(self, *args, **kwargs):
-        return self.forward(*args, **kwargs)
-
-    def forward(self, *args, **kwargs):
-        """Compute the layer's output; every layer writes its own."""
-        raise TypeError(f"{type(self).__name__} has no forward of its own; write one")
 
     def named_parameters(self):
         """Return (name, tensor) for each tensor the layer holds, frozen ones included."""
         return named_tensors(self)
-
-    def parameters(self):
-        """Return the layer's tensors, each once."""
-        return [tensor for _, tensor in named_tensors(self)]
 
     def children(self):
         """Return (name, layer) for the layers directly inside, through lists, dicts and plain objects."""
@@ -332,7 +301,7 @@ class Layer:
             if id(value) in seen:
                 return
             seen[id(value)] = value
-            if isinstance(value, Layer):
+            if isinstance(value, Scoped):
                 found.append((name, value))
                 return
             for part, inner in parts(value):
@@ -341,24 +310,6 @@ class Layer:
         for name, value in parts(self):
             look(name, value)
         return found
-
-    def train(self, mode=True):
-        """Switch this layer and all below it to training (or, with False, to evaluation); return the layer."""
-        todo, seen = [self], set()
-        while todo:
-            layer = todo.pop()
-            if id(layer) not in seen:
-                seen.add(id(layer))
-                layer.training = bool(mode)
-                todo += [child for _, child in layer.children()]
-        return self
-
-    def eval(self):
-        """Switch to evaluation: dropout off."""
-        return self.train(False)
-
-    def __repr__(self):
-        return f"{type(self).__name__}()"
 
 # %% [markdown]
 """
@@ -385,11 +336,11 @@ class Linear(Layer):
         """Draw the weight with ``xavier_uniform``; start the bias at zero, or leave it out with ``bias=False``."""
         self.in_features = positive("in_features", in_features)
         self.out_features = positive("out_features", out_features)
-        raise NotImplementedError("Linear.__init__: section 4, cell 4")
+        raise NotImplementedError("Linear.__init__: section 4, cell 3")
 
     def forward(self, x):
         """Compute x @ weight + bias: (..., in_features) -> (..., out_features)."""
-        raise NotImplementedError("Linear.forward: section 4, cell 4")
+        raise NotImplementedError("Linear.forward: section 4, cell 3")
 
     def __repr__(self):
         return f"Linear({self.in_features}, {self.out_features}" + (")" if self.bias is not None else ", bias=False)")

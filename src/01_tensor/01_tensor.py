@@ -421,7 +421,7 @@ class OpEvent(NamedTuple):
     op: "Op"
     in_shapes: tuple
     out_shape: tuple
-    num_bytes: int  # algorithmic traffic: inputs read and output written; 0 for a view
+    num_bytes: int  # algorithmic traffic: inputs read and output written; 0 where a view moves nothing
     attrs: dict
     scope: tuple
     start_ns: int
@@ -553,7 +553,7 @@ class _Behind:
     """What stands behind the door: running on shapes, explaining an error, telling the listeners."""
 
     def _run_hollow(self, arrays, attrs):
-        if self.view:  # a view of a hollow array is hollow, and a transposed weight stays the same memory
+        if self.view and not _copies(**attrs):  # a view of a hollow array is hollow; a transposed weight stays itself
             out = self.fn(*arrays, **attrs)
             return out if out.base is not None else hollow(out.shape, out.dtype)
         shape = self.shape(*[a.shape for a in arrays], **attrs)
@@ -566,7 +566,7 @@ class _Behind:
         return np.dtype(self.dtype(*dtypes, **attrs) if isinstance(self.dtype, FunctionType) else self.dtype)
 
     def _explain(self, error, arrays, attrs):
-        kind = next(k for k in (IndexError, TypeError, ValueError) if isinstance(error, k))
+        kind = next(k for k in (ValueError, TypeError, IndexError) if isinstance(error, k))
         shapes = [a.shape for a in arrays]
         try:
             self.shape(*shapes, **attrs)
@@ -575,8 +575,12 @@ class _Behind:
         return kind(f"{self.name}: {', '.join(map(str, shapes))}: {error}")
 
     def _tell(self, state, arrays, data, attrs, start, end):
-        num_bytes = 0 if self.view else data.nbytes + sum([a.nbytes for a in arrays])
-        event = OpEvent(self, tuple([a.shape for a in arrays]), data.shape, num_bytes, attrs, state.path, start, end)
+        if self.view:  # some keys and orders force a copy: then the elements are read once and written once
+            num_bytes = 0 if np.may_share_memory(data, arrays[0]) else 2 * data.nbytes
+        else:
+            num_bytes = data.nbytes + sum([a.nbytes for a in arrays])
+        shapes = tuple([a.shape for a in arrays])
+        event = OpEvent(self, shapes, data.shape, num_bytes, dict(attrs), state.path, start, end)
         for hear in state.hearers:
             hear(event)
         if _everywhere[0] and not state.shape_only:
@@ -622,7 +626,7 @@ class Op(_Behind):
             raise self._explain(error, arrays, attrs) from error
         if type(data) is not np.ndarray:
             data = np.asarray(data)
-        if data.dtype.char == "d":  # float64 only where somebody asked for it: int64 * float32 is float32 here
+        if not arrays or data.dtype is not arrays[0].dtype:  # NumPy makes int64 * float32 float64; here it is float32
             data = data.astype(self.out_dtype(*[a.dtype for a in arrays], **attrs), copy=False)
         out = _new_tensor(Tensor)
         out.data, out.grad, out.made_by, out.requires_grad = data, None, None, False
@@ -645,6 +649,20 @@ def floating(*dtypes, **attrs):
     return np.result_type(*([d for d in dtypes if d.kind == "f"] or [np.float32]))
 
 
+def in_floats(a):
+    """Return an array of floats: integers and booleans become float32, floats stay as they are, uncopied."""
+    return a.astype(floating(a.dtype), copy=False)
+
+# %%
+#| export
+def _number(x, dtype):
+    """Make a Tensor of a Python number; one that does not fit the integers it meets keeps a type of its own."""
+    try:
+        return Tensor(np.array(x, dtype), dtype=dtype)
+    except OverflowError:
+        return Tensor(np.asarray(x))
+
+
 def _as_tensors(operation, inputs):
     """Make tensors of numbers and arrays among ``inputs``; a Python number takes the type of its companions."""
     for x in inputs:
@@ -659,7 +677,7 @@ def _as_tensors(operation, inputs):
         elif isinstance(x, (int, float)) and not isinstance(x, np.generic):
             like = floats or (types if isinstance(x, int) else []) or [np.float32]
             dtype = like[0] if len(like) == 1 else np.result_type(*like)
-            out.append(Tensor(np.array(x, dtype), dtype=dtype))
+            out.append(_number(x, dtype))
         else:
             out.append(Tensor(x))
     return tuple(out)
@@ -912,20 +930,26 @@ def negative(a):
     return -a
 
 
-@op(shape=same_shape)
+def _power_dtype(a, exponent):
+    whole = isinstance(exponent, (int, np.integer)) and exponent >= 0
+    return a if a.kind in "iu" and whole else floating(a)
+
+
+@op(shape=same_shape, dtype=_power_dtype)
 def power(a, exponent):
-    """Raise a to a number, the attribute ``exponent``."""
+    """Raise a to a number, the attribute ``exponent``; integers stay integers where it is 0, 1, 2 and so on."""
     if isinstance(exponent, bool) or not isinstance(exponent, (int, float, np.number)):
         raise TypeError(f"the exponent is a {type(exponent).__name__}; want a number")
+    a = a.astype(_power_dtype(a.dtype, exponent), copy=False)
     with np.errstate(divide="ignore", invalid="ignore"):
-        return a ** a.dtype.type(exponent) if a.dtype.kind == "f" else a ** exponent
+        return a ** (a.dtype.type(exponent) if a.dtype.kind == "f" else int(exponent))
 
 
 @op(shape=same_shape, dtype=floating)
 def sqrt(a):
     """Take the square root; of a negative number it is NaN."""
     with np.errstate(invalid="ignore"):
-        return np.sqrt(a)
+        return np.sqrt(in_floats(a))
 
 
 @op(shape=lambda a, dtype: a, dtype=lambda a, dtype: dtype)
@@ -1053,7 +1077,12 @@ def _view_shape(a, shape):
 
 
 def _index_shape(a, key):
-    return hollow(a, np.bool_)[key].shape
+    return hollow(a, np.dtype([]))[key].shape  # elements of 0 bytes: even a copying key costs nothing
+
+
+def _copies(key=None, **attrs):
+    """Say whether a key makes NumPy copy: an array or list in it does, ints and slices do not."""
+    return any(isinstance(k, (list, np.ndarray, Tensor)) for k in (key if isinstance(key, tuple) else (key,)))
 
 # %% nbgrader={"grade": false, "grade_id": "views", "solution": true}
 #| export
@@ -1082,7 +1111,7 @@ def broadcast_to(a, shape):
 
 # %% [markdown]
 """
-Indexing is a view where NumPy makes one (`x[1:3]`) and a copy where it must (`x[[2, 0]]`). `put` is its counterpart, which Module 05 will need: zeros everywhere, the values added where the key points.
+Indexing is a view where NumPy makes one (`x[1:3]`) and a copy where it must (`x[[2, 0]]`); an event then reports the bytes. `put` is its counterpart, which Module 05 will need: zeros everywhere, the values added where the key points.
 `concatenate` joins tensors along an axis. Given:
 """
 

@@ -137,8 +137,8 @@ def test_several_regions_in_a_cell(alpha):
                         "source": text}], {})
     assert cut_solutions(open_book(nb, alpha, "here").cells[0]) == (
         'def f(x):\n    y = x + 1\n    raise NotImplementedError("f: section 0, cell 1")\n\n\n'
-        'class A:\n    def g(self):\n        if True:\n            raise NotImplementedError("A.g: section 0, cell 1")\n'
-        "        return 0")
+        'class A:\n    def g(self):\n        if True:\n            '
+        'raise NotImplementedError("A.g: section 0, cell 1")\n        return 0')
 
 
 def test_the_three_notebooks(alpha):
@@ -168,7 +168,8 @@ def test_touched_means_that_a_cell_changed(alpha):
 AWKWARD = ['', 'x = """a\n    b\nc"""', "# only a comment", "for i in range(2):\n\n    print(i)\n\n\nprint(0)",
            "%matplotlib inline\nx = 1", "!ls", "x = (1 +", "print(f'{1}')\ny = 'a' \\\n    'b'", "#| hide\nx = 1",
            'if __name__ == "__main__":\n    x = 1', "#| export\ndef f():\n    return 1", "def g():\n\treturn 1"]
-TEXTS = ["plain", "two\n\nparts", r"$\frac{1}{2}$ \N", 'with """ quotes', "# %% like a cell", 'ends in "', "```\n# x\n```"]
+TEXTS = ["plain", "# %% like a cell", 'ends in "', "```\n# x\n```", "two\n\nparts", r"$\frac{1}{2}$ \N",
+         'with """ quotes']
 
 
 def test_notebook_to_twin_and_back_is_lossless():
@@ -177,7 +178,8 @@ def test_notebook_to_twin_and_back_is_lossless():
             for text in AWKWARD]
     made += [{"cell_type": "markdown", "source": text, "metadata": {"tags": ["a", "b c"]}} for text in TEXTS]
     made += [{"cell_type": "raw", "source": "raw\n\ntext", "metadata": {}}]
-    made[0]["metadata"] = {"nbgrader": {"grade": True, "points": 1.5, "grade_id": "ü"}, "jp-hidden": True, "deep": {"a": [1]}}
+    made[0]["metadata"] = {"nbgrader": {"grade": True, "points": 1.5, "grade_id": "ü"}, "jp-hidden": True,
+                           "deep": {"a": [1]}}
     for number, one in enumerate(made, 1):
         one["id"] = "ü" if number == 1 else f"some-{number:03d}"
     nb = new_notebook(made, {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
@@ -206,8 +208,9 @@ def test_a_wrapped_cell_still_parses(text):
 
 def run(*words: str, cwd: Path) -> subprocess.CompletedProcess:
     """Run Python with the small checkout and tito on its path."""
-    return subprocess.run([sys.executable, *words], cwd=cwd, capture_output=True, text=True, encoding="utf-8", check=False,
-                          env={**os.environ, "PYTHONPATH": os.pathsep.join([str(cwd), str(HERE)])}, timeout=60)
+    return subprocess.run([sys.executable, *words], cwd=cwd, capture_output=True, text=True, encoding="utf-8",
+                          env={**os.environ, "PYTHONPATH": os.pathsep.join([str(cwd), str(HERE)])}, timeout=60,
+                          check=False)
 
 
 def test_importing_a_twin_runs_nothing_and_running_it_runs_all(alpha, root):
@@ -240,10 +243,11 @@ def test_the_package_file(alpha):
 def test_docstring_and_future_import(alpha):
     """The first exported cell's docstring goes on top, a future import under it; imports stay absolute."""
     def code(source):
-        return {"cell_type": "code", "id": "x", "metadata": {}, "outputs": [], "execution_count": None, "source": source}
+        return {"cell_type": "code", "id": "x", "metadata": {}, "outputs": [], "source": source}
 
     nb = new_notebook([code("#| default_exp core.alpha"),
-                       code('#| export\n"""What it is.\n\nMore.\n"""\n\nfrom __future__ import annotations\n\nimport math'),
+                       code('#| export\n"""What it is.\n\nMore.\n"""\n\nfrom __future__ import annotations\n\n'
+                            "import math"),
                        code("#| export\nfrom tinytorch.core.tensor import (\n    Tensor,\n    op,\n)"),
                        code("#| export\nLIMIT = 3\n_hidden = 4"), code("#| export\n@op\nclass A:\n    pass"),
                        code("#| exporti\ndef inner(): return '### BEGIN SOLUTION'")], {})

@@ -18,6 +18,8 @@ from tito.project import Module, find_module
 KEEP = 'allowed_cell_metadata_keys = ["nbgrader", "tinytorch"]\nallowed_metadata_keys = ["tinytorch"]\n'
 CALL = '2: "whole-number division"})\ntest_half()'
 CHECK_HALF = 'check("half(5)", half(5), 2.5, {2: "whole-number division"})'
+DEMO, HALF = "# %%\nprint(", "#| export\ndef half"
+BEGIN, BODY, END = "    ### BEGIN SOLUTION\n", "    return x / 2", "\n    ### END SOLUTION"
 
 
 def source_of(root: Path, folder: str) -> Path:
@@ -42,42 +44,42 @@ def faults(root: Path) -> list[str]:
     return []
 
 
-SECOND = "\n# %% [markdown]\n\"\"\"\n## 2. Half\n\"\"\"\n"
 PLANTED = {
     "syntax error": ("return x / 2", "return x /", "01_alpha.py:48, half: this cell is not Python"),
-    "export not first": ("#| export\ndef half", "\nimport math\n#| export\ndef half", "must be the first line"),
-    "export without a space": ("#| export\ndef half", "#|export\ndef half", "'#|export' is no directive"),
-    "export misspelled": ("#| export\ndef half", "# | exprot\ndef half", "write `#| export`"),
-    "export as a comment": ("#| export\ndef half", "#export\ndef half", "is a plain comment"),
+    "export not first": (HALF, "\nimport math\n#| export\ndef half", "must be the first line"),
+    "export without a space": (HALF, "#|export\ndef half", "'#|export' is no directive"),
+    "export misspelled": (HALF, "# | exprot\ndef half", "write `#| export`"),
+    "export as a comment": (HALF, "#export\ndef half", "is a plain comment"),
     "export in a text cell": ("## 2. Half", "#| export\nHalf", "stands in a text cell"),
-    "export elsewhere": ("#| export\ndef half", "#| export core.beta\ndef half", "names a file to export to"),
+    "export elsewhere": (HALF, "#| export core.beta\ndef half", "names a file to export to"),
     "no default_exp": ("#| default_exp core.alpha", "import math", "no cell says where to export"),
     "default_exp late": ("# %%\n#| default_exp", "# %%\nimport math\n\n# %%\n#| default_exp", "the first code cell"),
-    "default_exp twice": ("# %%\nprint(", "# %%\n#| default_exp core.alpha\n\n# %%\nprint(", "a second `#| default_exp`"),
+    "default_exp twice": (DEMO, "# %%\n#| default_exp core.alpha\n\n# %%\nprint(", "a second `#| default_exp`"),
     "default_exp of another name": ("core.alpha", "core.alpa", "does not match the folder 01_alpha"),
     "default_exp that is no name": ("core.alpha", "core/alpha", "is no module name"),
-    "star import": ("# %%\nprint(", "# %%\nfrom math import *\nprint(", "name what is imported"),
-    "tito exported": ("#| export\ndef half", "#| export\nfrom tito.checks import check\ndef half", "the course tool"),
-    "import forward": ("#| export\ndef half", "#| export\nfrom tinytorch.core.beta import Fourfold\ndef half",
+    "star import": (DEMO, "# %%\nfrom math import *\nprint(", "name what is imported"),
+    "tito exported": (HALF, "#| export\nfrom tito.checks import check\ndef half", "the course tool"),
+    "import forward": (HALF, "#| export\nfrom tinytorch.core.beta import Fourfold\ndef half",
                        "is or needs module 02"),
-    "import of itself": ("# %%\nprint(", "# %%\nfrom tinytorch.core.alpha import double\nprint(", "is or needs itself"),
-    "hidden import": ("    return x / 2", "    import tinytorch.core.beta as b\n    return x / 2", "module 02"),
+    "import of itself": (DEMO, "# %%\nfrom tinytorch.core.alpha import double\nprint(", "is or needs itself"),
+    "hidden import": (BODY, "    import tinytorch.core.beta as b\n    return x / 2", "module 02"),
     "markers in a given cell": ('"grade_id": "half", "solution": true', '"grade_id": "half", "solution": false',
                                 "its solution would be handed out"),
-    "no markers": ("    ### BEGIN SOLUTION\n    return x / 2\n    ### END SOLUTION", "    return x / 2",
+    "no markers": ("    ### BEGIN SOLUTION\n    return x / 2\n    ### END SOLUTION", BODY,
                    "would be replaced whole"),
-    "unclosed marker": ("    return x / 2\n    ### END SOLUTION", "    return x / 2", "has no END SOLUTION"),
-    "unopened marker": ("    ### BEGIN SOLUTION\n    return x / 2", "    return x / 2", "without a BEGIN SOLUTION"),
-    "nested markers": ("    return x / 2", "    ### BEGIN SOLUTION\n    return x / 2", "a second BEGIN SOLUTION"),
-    "misspelled marker": ("    ### BEGIN SOLUTION\n    return x / 2", "    # BEGIN SOLUTION\n    return x / 2",
+    "unclosed marker": (BODY + END, BODY, "has no END SOLUTION"),
+    "unopened marker": (BEGIN + BODY, BODY, "without a BEGIN SOLUTION"),
+    "nested markers": (BODY, BEGIN + BODY, "a second BEGIN SOLUTION"),
+    "misspelled marker": (BEGIN + BODY, "    # BEGIN SOLUTION\n    return x / 2",
                           "is not a marker"),
-    "empty solution": ("    return x / 2\n    ### END SOLUTION", "    ### END SOLUTION\n    return x / 2", "no code between"),
-    "solution at top level": ("#| export\ndef half", "#| export\n### BEGIN SOLUTION\nMOST = 1\n### END SOLUTION\ndef half",
+    "empty solution": (BODY + END, END[1:] + "\n" + BODY, "no code between"),
+    "solution at top level": (HALF,
+                              "#| export\n### BEGIN SOLUTION\nMOST = 1\n### END SOLUTION\ndef half",
                               "stands outside of a function"),
-    "stub called on import": ("# %%\nprint(", "# %%\n#| export\nFOUR = double(2)\n\n# %%\nprint(", "double is called while"),
-    "stub as a decorator": ("# %%\nprint(", "# %%\n#| export\n@double\ndef f():\n    pass\n\n# %%\nprint(",
+    "stub called on import": (DEMO, "# %%\n#| export\nFOUR = double(2)\n\n# %%\nprint(", "double is called while"),
+    "stub as a decorator": (DEMO, "# %%\n#| export\n@double\ndef f():\n    pass\n\n# %%\nprint(",
                             "double is called while"),
-    "stub that is not Python": ("    ### BEGIN SOLUTION\n    return x / 2", "    if x:\n    ### BEGIN SOLUTION\n        return x / 2",
+    "stub that is not Python": (BEGIN + BODY, "    if x:\n" + BEGIN + "    " + BODY,
                                 "with its solution cut out"),
     "duplicate grade_id": ('"grade_id": "half-check"', '"grade_id": "double-check"', "has the grade_id 'double-check'"),
     "bad grade_id": ('"grade_id": "half-check"', '"grade_id": "half check"', "grade_id should be"),
@@ -87,11 +89,12 @@ PLANTED = {
                                "not graded has points"),
     "no skill": (', "skill": "halving"', "", "names the skill"),
     "unknown key": ('"skill": "halving"', '"skill": "halving", "Points": 2', "knows no key 'Points'"),
-    "metadata that is not JSON": ('nbgrader={"grade": false, "grade_id": "half"', "nbgrader={'grade': False", "is not JSON"),
+    "metadata that is not JSON": (
+        'nbgrader={"grade": false, "grade_id": "half"', "nbgrader={'grade': False", "is not JSON"),
     "graded and solved": ('"grade": false, "grade_id": "half", "solution": true',
                           '"grade": true, "grade_id": "half", "points": 1, "skill": "s", "solution": true', "not both"),
-    "graded text": ("# %% [markdown]\n\"\"\"\n## 2", '# %% [markdown] nbgrader={"grade": true, "grade_id": "t", "points": 1, '
-                    '"skill": "s", "solution": false}\n"""\n## 2', "a text cell cannot"),
+    "graded text": ("# %% [markdown]\n\"\"\"\n## 2", '# %% [markdown] nbgrader={"grade": true, "grade_id": "t", '
+                    '"points": 1, "skill": "s", "solution": false}\n"""\n## 2', "a text cell cannot"),
     "test never called": (CALL, CALL.replace("\ntest_half()", ""), "does not call its test"),
     "test called among others": (CALL, CALL + "\nprint('done')", "its last line should be test_half()"),
     "no test at all": ("def test_half():", "def half_is_right():", "defines a function test_"),
@@ -102,14 +105,16 @@ PLANTED = {
     "test checks nothing": (CHECK_HALF, "half(5)", "checks nothing"),
     "exceptions swallowed": (CHECK_HALF, "try:\n        " + CHECK_HALF + "\n    except Exception:\n        print('no')",
                              "may swallow the failure"),
-    "exceptions suppressed": (CHECK_HALF, "import contextlib\n    with contextlib.suppress(Exception):\n        " + CHECK_HALF,
+    "exceptions suppressed": (CHECK_HALF,
+                              "import contextlib\n    with contextlib.suppress(Exception):\n        " + CHECK_HALF,
                               "gives its points away"),
     "stderr": (CHECK_HALF, CHECK_HALF + "\n    import sys\n    print(1, file=sys.stderr)", "0 points for it"),
     "warning": (CHECK_HALF, CHECK_HALF + "\n    import warnings\n    warnings.warn('x')", "0 points for it"),
-    "graded and exported": ("from tito.checks import check\ndef test_half", "#| export\ndef test_half", "tests do not belong"),
-    "test in a demo": ("# %%\nprint(", "# %%\ndef test_it():\n    assert double(1) == 2\nprint(", "that is not graded"),
-    "long string in a demo": ("# %%\nprint(", '# %%\nprint("""a\nb""")\nprint(', "a string over several lines"),
-    "guard in a demo": ("# %%\nprint(", '# %%\nif __name__ == "__main__":\n    print(1)\n\n# %%\nprint(', "written by the build"),
+    "graded and exported": ("from tito.checks import check\ndef test_half", "#| export\ndef test_half",
+                            "tests do not belong"),
+    "test in a demo": (DEMO, "# %%\ndef test_it():\n    assert double(1) == 2\nprint(", "that is not graded"),
+    "long string in a demo": (DEMO, '# %%\nprint("""a\nb""")\nprint(', "a string over several lines"),
+    "guard in a demo": (DEMO, '# %%\nif __name__ == "__main__":\n    print(1)\n\n# %%\nprint(', "written by the build"),
 }
 
 

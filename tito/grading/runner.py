@@ -76,15 +76,15 @@ def run_cells(submission: Submission, cells: list[Cell], timeout: float, say: Sa
 
 def run_tests(module: Module, files: dict[str, Path], timeout: float) -> dict[str, Any]:
     """Run pytest on the module's test folder, with ``files`` standing in for package modules."""
-    result: dict[str, Any] = _summary(2)
     where = module.tests.relative_to(module.root).as_posix()
     if not module.tests.is_dir():
-        result.update(status=2, problem=f"there is no {where}")
-        return result
+        return _summary(2, f"there is no {where}")
     settings = module.root / "pyproject.toml"
     ended = limits.run(
         {"tests": [str(module.tests)], "root": str(module.root),
-    result: dict[str, Any] = _summary(2)
+         "settings": str(settings) if settings.is_file() else ""},
+        timeout=timeout, root=module.root, environment=overlay.variable(files) if files else None)
+    result = _summary(2)
     collected: list[str] = []
     states: dict[str, tuple[str, str]] = {}
     status = None

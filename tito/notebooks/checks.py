@@ -455,8 +455,8 @@ def graded_cells_leave_stderr_alone(book: Book) -> Iterator[Fault]:
     for cell in book.graded:
         for node in ast.walk(cell.tree) if cell.tree else ():
             if isinstance(node, (ast.Name, ast.Attribute)) and _last_name(node) in ("stderr", "warn", "warnings"):
-                yield book.fault(cell, f"a graded cell must not write to stderr ({_last_name(node)}): nbgrader would give "
-                                       "0 points for it", node.lineno)
+                yield book.fault(cell, f"a graded cell must not write to stderr ({_last_name(node)}): nbgrader would "
+                                       "give 0 points for it", node.lineno)
 
 
 def _last_name(node: ast.Name | ast.Attribute) -> str:
@@ -543,7 +543,8 @@ def nbdev_faults(root: Path) -> Iterator[Fault]:
         value = nbdev.get(key)
         if not isinstance(value, list) or wanted not in value:
             yield Fault("pyproject.toml", "[tool.nbdev]",
-                        f'{key} should be a list with "{wanted}", or nbdev-clean deletes that metadata; it is {value!r}')
+                        f'{key} should be a list with "{wanted}", or nbdev-clean deletes that metadata; '
+                        f"it is {value!r}")
 
 
 def _toml(path: Path) -> dict[str, Any]:
