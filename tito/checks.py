@@ -78,6 +78,10 @@ def same(got: Any, want: Any, rtol: float = 1e-6, atol: float = 1e-9) -> bool:
                     "dict, list or array")
 
 
+def _lists(value: Any) -> Any:
+    return [_lists(inner) for inner in value] if isinstance(value, tuple) else value
+
+
 def check(what: str, got: Any, want: Any, mistakes: Mapping[Any, str] | None = None, *,
           rtol: float = 1e-6, atol: float = 1e-9) -> None:
     """Compare ``got`` with ``want``; print one line when they agree, raise ``CheckFailed`` when not.
@@ -93,7 +97,9 @@ def check(what: str, got: Any, want: Any, mistakes: Mapping[Any, str] | None = N
     if same(got, want, rtol, atol):
         print(f"✓ {what}: {show(got)}")
         return
-    mistake = next((text for wrong, text in (mistakes or {}).items() if same(got, wrong, rtol, atol)), None)
+    listed = isinstance(want, list) or hasattr(want, "tolist")  # a dict's key cannot be a list: a tuple stands for it
+    mistake = next((text for wrong, text in (mistakes or {}).items() if same(
+        got, _lists(wrong) if listed and isinstance(wrong, tuple) else wrong, rtol, atol)), None)
     shown_got, shown_want = show(got), show(want)
     if shown_got == shown_want:
         shown_got += f" ({type(got).__name__}, not {type(want).__name__})"

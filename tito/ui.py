@@ -56,3 +56,35 @@ def progress(text: str) -> Iterator[Callable[[str], None]]:
         return
     with console(stderr=True).status(text, spinner="line") as status:
         yield lambda text: status.update(text)
+
+
+@contextmanager
+def stages() -> Iterator[Callable[..., None]]:
+    """Show long work on stderr: yields ``stage(text, done=0, total=None)``, a bar per text, nothing where no one looks.
+
+    Where stderr is not a terminal, each new text is one plain line.
+    """
+    if not sys.stderr.isatty():
+        said: set[str] = set()
+
+        def tell(text: str, done: int = 0, total: int | None = None) -> None:
+            if text not in said:
+                said.add(text)
+                click.echo(f"{text} ...", err=True)
+
+        yield tell
+        return
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = TextColumn("{task.description}"), BarColumn(bar_width=16), TimeElapsedColumn()
+    with Progress(*columns, console=console(stderr=True), transient=True) as bars:
+        shown: dict[str, Any] = {}
+
+        def draw(text: str, done: int = 0, total: int | None = None) -> None:
+            if text not in shown:
+                for task in shown.values():
+                    bars.update(task, visible=False)
+                shown[text] = bars.add_task(text, total=total)
+            bars.update(shown[text], completed=done, total=total)
+
+        yield draw

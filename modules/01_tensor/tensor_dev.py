@@ -6,7 +6,7 @@
 #     text_representation: {extension: .py, format_name: percent}
 #   kernelspec: {"display_name": "Python 3", "language": "python", "name": "python3"}
 #   language_info: {"name": "python"}
-#   tinytorch: {"module": "01_tensor", "release": "a553bc603754d737"}
+#   tinytorch: {"module": "01_tensor", "release": "49e5eadefc79c479"}
 # ---
 
 # %% [markdown]
@@ -373,7 +373,7 @@ class _Thread(threading.local):
 
 
 _thread = _Thread()
-_everywhere = ([], [])  # hearers of ops and of scopes, in all threads
+_everywhere: tuple[list, list] = ([], [])  # hearers of ops and of scopes, in all threads
 
 
 def thread_state():
@@ -976,15 +976,30 @@ def _sum_dtype(a, **attrs):
     return a if a.kind == "f" else np.dtype(np.int64)
 
 
+def _has_axes(a, axis):
+    """Refuse an axis of a scalar, as the shape rule does; NumPy would let it pass."""
+    if axis is not None and not a.ndim:
+        normalize_axes(0, axis)
+
+# %%
+#| export
 @op(shape=reduce_shape, dtype=_sum_dtype)
 def reduce_sum(a, axis=None, keepdims=False):
     """Add up along ``axis``; integers and booleans in int64."""
+    _has_axes(a, axis)
     return np.sum(a, axis=axis, keepdims=keepdims, dtype=_sum_dtype(a.dtype))
 
 
-@op(shape=reduce_shape, dtype=np.int64)
+def _argmax_shape(a, axis=None, keepdims=False):
+    if isinstance(axis, tuple):
+        raise TypeError(f"axis {axis}: argmax goes along one axis, or along none")
+    return reduce_shape(a, axis, keepdims)
+
+
+@op(shape=_argmax_shape, dtype=np.int64)
 def argmax(a, axis=None, keepdims=False):
     """Return the position of the largest element along one axis (None: in the flattened tensor)."""
+    _has_axes(a, axis)
     return np.argmax(a, axis=axis, keepdims=keepdims)
 
 # %% nbgrader={"cell_type": "code", "grade": false, "grade_id": "products-and-sums", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -992,13 +1007,14 @@ def argmax(a, axis=None, keepdims=False):
 @op(shape=matmul_shape)
 def matmul(a, b):
     """Matrix product (..., m, k) @ (..., k, n) -> (..., m, n); vectors as in ``matmul_shape``."""
-    raise NotImplementedError("matmul: section 5, cell 7")
+    raise NotImplementedError("matmul: section 5, cell 8")
 
 
 @op(shape=reduce_shape)
 def reduce_max(a, axis=None, keepdims=False):
     """Return the largest element along ``axis``; NaN wins; an empty axis is a ValueError."""
-    raise NotImplementedError("reduce_max: section 5, cell 7")
+    _has_axes(a, axis)
+    raise NotImplementedError("reduce_max: section 5, cell 8")
 
 # %%
 if __name__ == "__main__":

@@ -6,7 +6,7 @@
 #     text_representation: {extension: .py, format_name: percent}
 #   kernelspec: {"display_name": "Python 3", "language": "python", "name": "python3"}
 #   language_info: {"name": "python"}
-#   tinytorch: {"module": "03_layers", "release": "ff6d319ca83229e4"}
+#   tinytorch: {"module": "03_layers", "release": "af73d3514b0f9e0d"}
 # ---
 
 # %% [markdown]
@@ -164,7 +164,8 @@ def linear_shape(x, weight, bias=None):
 
 # %% [markdown]
 """
-**Task.** Write `linear` itself, on NumPy arrays. Every leading axis is just "more rows". Add the bias only when there is one.
+**Task.** Write `linear` itself, on NumPy arrays. Every leading axis is just "more rows". Add the bias only when there is one. The first lines are given: they ask your rule about
+shapes that NumPy would not refuse.
 
 <details><summary>Hint 1: idea</summary>
 <code>@</code> already treats leading axes as a stack.
@@ -182,6 +183,8 @@ A stack of small products is slower than one tall one. With more than two axes, 
 @op(shape=linear_shape)
 def linear(x, weight, bias=None):
     """x @ weight + bias: (..., in) @ (in, out) + (out,) -> (..., out); the bias is added in place."""
+    if weight.ndim != 2 or (bias is not None and bias.shape != weight.shape[1:]):
+        linear_shape(x.shape, weight.shape, None if bias is None else bias.shape)  # raises; NumPy would stretch them
     raise NotImplementedError("linear: section 2, cell 2")
 
 # %% nbgrader={"cell_type": "code", "grade": true, "grade_id": "test-linear-op", "locked": true, "points": 22, "schema_version": 3, "solution": false, "task": false} tinytorch={"skill": "linear"}
@@ -280,8 +283,8 @@ if __name__ == "__main__":
 """
 ## 4. Layer: compute, and be found
 
-`Layer` is given. Three things are worth reading. `__init_subclass__` wraps every `forward` in a `scope`, so that a listener hears *in which layer* an op ran, whether you call `layer(x)` or `layer.forward(x)`.
-`children()` looks for layers as you looked for tensors. `train()` and `eval()` set one flag all the way down.
+`Layer` is given. It is `Scoped` from Module 02, with its scope around every `forward`, so that a listener hears *in which layer* an op ran, whether you call `layer(x)` or `layer.forward(x)`; and with `train()` and `eval()`, which set one flag
+all the way down. What is new are two walks. `named_parameters()` is yours. `children()` looks for layers, and for activations, as you looked for tensors, and stops at each one it finds.
 """
 
 # %%
@@ -482,7 +485,10 @@ The digits network of the following modules is three lines: `Sequential(Linear(6
 
 # %%
 if __name__ == "__main__":
-    model = Sequential(Linear(64, 32), Linear(32, 10))
+    from tinytorch.core.activations import ReLU
+
+    model = Sequential(Linear(64, 32), ReLU(), Linear(32, 10))
+    print(model)
     print(f"{sum(p.size for p in model.parameters()):,} parameters, {sum(p.nbytes for p in model.parameters()):,} bytes")
 
 # %% [markdown]

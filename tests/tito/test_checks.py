@@ -65,3 +65,9 @@ def test_check_raises(capsys):
         check_raises("bad input", ValueError, lambda: 3)
     with pytest.raises(NotImplementedError):
         check_raises("bad input", ValueError, lambda: fail(NotImplementedError("half: section 1, cell 2")))
+
+
+def test_a_tuple_names_the_mistake_in_an_array():
+    """A mistake's key cannot be a list; a tuple of the same numbers stands for one."""
+    with pytest.raises(CheckFailed, match="swapped"):
+        check("b - a", np.array([[-9.0, -18.0]]), [[9.0, 18.0]], {((-9.0, -18.0),): "swapped"})

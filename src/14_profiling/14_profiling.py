@@ -1,0 +1,4368 @@
+# ---
+# jupyter:
+#   kernelspec: {display_name: Python 3, language: python, name: python3}
+# ---
+
+# %% [markdown]
+"""
+# 14 · Profiling
+
+Tier: Optimization (modules 14 to 19) · Difficulty 3 of 4 · About 5½ hours · Needs 01 to 08 (check with `tito test tensor`, `tito test layers`, `tito test autograd`, `tito test optimizers`)
+
+You have built a framework. Now build the instrument that says where a model's parameters, operations, bytes and milliseconds go. Everything after this module (quantization, compression, caching,
+acceleration) is a promise of the form "this is smaller" or "this is faster", and a promise without an instrument is a rumour.
+
+**Build** a `Profiler` out of small functions, each one idea → **use** it on models you wrote and on a GPT-3 you cannot afford → **reflect** on which number answers which question.
+
+When you are done you can
+1. count the parameters of any model, shared ones once;
+2. count its FLOPs, by hand and by watching it run on shapes only;
+3. say what is held in memory, why, and for how long;
+4. time a model with a spread, an interval and a warning, not with one number;
+5. name the bottleneck, and say what would move it.
+
+**Yours:** counting, tracing, timing, the verdict. **Given and explained:** brute-force loops to check formulas against, the base-buffer helper, the guard that leaves a model untouched, the drawing of tables, the sweep that measures your
+machine's bandwidth. **Not here:** GPU kernels. The questions are the same there; the clock is harder.
+
+**Why it pays.** A training run for ten million dollars that becomes a tenth cheaper pays for a team. Nobody finds that tenth by reading code: the slow part is almost never where one would have looked.
+
+**How measuring grew up.** Counting instructions by hand (1940s); sampling the program counter (`prof`, 1970s); call graphs (`gprof`, 1982); hardware counters (1990s); the roofline, which draws a program and its machine in one
+picture (2009); framework profilers that know layers and shapes (2017 on). You will walk through most of that in an afternoon.
+"""
+
+# %%
+#| default_exp perf.profiling
+
+# %%
+#| export
+import gc
+import json
+import os
+import platform
+import random
+import sys
+import tempfile
+import time
+import tracemalloc
+from collections.abc import Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from functools import lru_cache, partial
+from math import ceil, floor, inf, isfinite, prod
+from pathlib import Path
+from statistics import fmean, stdev
+from time import perf_counter_ns
+from typing import NamedTuple
+
+import numpy as np
+import psutil
+from threadpoolctl import threadpool_info
+
+from tinytorch.core import activations, losses
+from tinytorch.core import tensor as ops
+from tinytorch.core.activations import Scoped
+from tinytorch.core.autograd import backward, no_grad
+from tinytorch.core.layers import (
+    Layer,
+    Linear,
+    default_generator,
+    dropout_mask,
+    linear,
+    named_tensors,
+    parts,
+    positive,
+)
+from tinytorch.core.tensor import Op, Tensor, hollow, listen, matmul_shape, scope, shape_only, thread_state
+
+# %% [markdown]
+"""
+## 0. Guess first
+
+*15 minutes · 0 points*
+
+**Question.** Three layers see the same input, 64 tokens of 512 numbers: a fully connected layer 512 → 512, self-attention with 8 heads, and a ReLU. Which takes longest? Which holds most memory while it runs?
+
+You have a feeling. Write it down *now*, with how sure you are: 0.5 means a coin, 1.0 means you would bet the house. Every guess of this module goes into one log; section 9 opens it and draws how well your certainty matched the truth.
+An honest 0.6 beats a proud 0.95.
+"""
+
+# %%
+bets = {}
+
+
+def guess(question, answer, sure):
+    """Log a guess: what you think, and how sure you are (0.5 to 1)."""
+    bets[question] = {"answer": answer, "sure": sure, "truth": None}
+
+
+def settle(question, truth):
+    """Open a logged guess: note the truth beside it and say how it went."""
+    bet = bets[question]
+    bet["truth"] = truth
+    print(f"{question}: you said {bet['answer']!r} ({bet['sure']:.0%} sure); it is {truth!r}")
+
+
+guess("slowest of linear, attention, relu", "attention", sure=0.7)
+guess("holds most of linear, attention, relu", "linear", sure=0.5)
+
+# %% [markdown]
+"""
+The three layers. Attention is written with what you have: four `Linear`s, two matrix products, a softmax. Read it once; you will count it by hand in section 2 and catch it in the act in section 3.
+
+```
+x (B, T, D) ── query, key, value: (B, T, D) each ── cut into h heads ──▶ (B, h, T, d)
+scores = query @ keyᵀ           (B, h, T, d) @ (B, h, d, T) -> (B, h, T, T)
+mixed  = softmax(scores) @ value (B, h, T, T) @ (B, h, T, d) -> (B, h, T, d) ──▶ (B, T, D) ── out ──▶ (B, T, D)
+```
+"""
+
+# %%
+from tinytorch.core.activations import ReLU, gelu, softmax
+from tinytorch.core.layers import Linear, Sequential
+
+
+class SelfAttention(Layer):
+    """Multi-head self-attention from four Linear layers: (B, T, D) -> (B, T, D)."""
+
+    def __init__(self, dim, heads):
+        self.heads = heads
+        self.query, self.key, self.value, self.out = (Linear(dim, dim) for _ in range(4))
+
+    def split(self, x):
+        B, T, D = x.shape
+        return x.reshape(B, T, self.heads, D // self.heads).transpose(0, 2, 1, 3)
+
+    def forward(self, x):
+        q, k, v = self.split(self.query(x)), self.split(self.key(x)), self.split(self.value(x))
+        scores = q @ k.T * (q.shape[-1] ** -0.5)
+        mixed = softmax(scores) @ v
+        return self.out(mixed.transpose(0, 2, 1, 3).reshape(*x.shape))
+
+
+contestants = {"linear": Linear(512, 512), "attention": SelfAttention(512, 8), "relu": ReLU()}
+print({name: layer(Tensor(np.zeros((1, 64, 512)))).shape for name, layer in contestants.items()})
+
+# %% [markdown]
+"""
+**Before anything else: the instrument disturbs.** One forward pass, four times: plain, listened to, and with memory traced. (The fourth, plain again, says how far to trust the first.)
+"""
+
+# %%
+from time import perf_counter_ns
+
+
+def shortest_us(function, repeats=30):
+    """Return the shortest of several runs in microseconds; section 5 does this properly."""
+    times = []
+    for _ in range(repeats):
+        start = perf_counter_ns()
+        function()
+        times.append(perf_counter_ns() - start)
+    return min(times) / 1000
+
+
+small = Sequential(Linear(16, 16), ReLU(), Linear(16, 16), ReLU())
+row = Tensor(np.ones((1, 16)))
+print(f"{'plain':>15}: {shortest_us(lambda: small(row)):6.1f} µs")
+heard = []
+with listen(heard.append):
+    print(f"{'listened to':>15}: {shortest_us(lambda: small(row)):6.1f} µs")
+already = tracemalloc.is_tracing()
+tracemalloc.start()
+print(f"{'memory traced':>15}: {shortest_us(lambda: small(row)):6.1f} µs")
+if not already:
+    tracemalloc.stop()
+print(f"{'plain again':>15}: {shortest_us(lambda: small(row)):6.1f} µs")
+
+# %% [markdown]
+"""
+So time, memory and FLOPs will always be **three separate runs**. A number taken while another instrument was on is a number about that instrument.
+
+<details><summary>Why does tracing memory slow small operations most?</summary>
+It pays once per allocation, whatever its size. A small operation allocates as often as a large one and has less work to hide the cost behind.
+</details>
+<details><summary>How expensive may an instrument be?</summary>
+It depends on what it is compared with: a microsecond per event is nothing for a product of two large matrices and doubles the time of adding two numbers. So an instrument reports its own cost, and you compare it with what you measured.
+</details>
+"""
+
+# %% [markdown]
+"""
+## 1. What is stored
+
+*30 minutes · 8 points*
+
+**Question.** How many numbers does a model own?
+
+In Module 03 you found every `Tensor` of a model by looking. That is nearly the answer. The missing part is the word *own*: two tensors can show the same memory. A language model uses one table twice, to turn tokens into vectors and,
+transposed, to turn vectors back into scores for tokens. Two views, one memory:
+"""
+
+# %%
+table = Tensor(np.ones((100, 16), np.float32))
+head = table.T
+print(f"two Tensors: {table is not head}; shapes {table.shape} and {head.shape}; same memory: {np.shares_memory(table.data, head.data)}")
+
+# %% [markdown]
+"""
+Given: `storage(array)` says where an array's numbers lie. A view that shows all of the same memory, in whatever order, has the same storage; the two halves of a split table do not. (A *hollow* array has one, too.)
+"""
+
+# %%
+#| export
+def storage(array):
+    """Return where an array's numbers lie: (first byte, end, size). A transposed view has the same storage."""
+    low, high = np.lib.array_utils.byte_bounds(array)
+    return low, high, array.size
+
+# %%
+halves = table[:, :8], table[:, 8:]
+print(f"table and its transpose: {storage(table.data) == storage(head.data)}; two halves: {storage(halves[0].data) == storage(halves[1].data)}")
+
+# %% [markdown]
+"""
+Models come in many forms, and not all of them are layers: some have only `parameters()`, some only a `weight` and a `bias`, which may be plain arrays. Given: `weights_of(model)` walks them all and returns
+`Tensor`s. A layer's plain arrays are left out: they are *buffers* (running statistics), not parameters. A bare `Tensor` is data, not a model: it has none. The same memory may appear several times; sorting that out is your part.
+"""
+
+# %%
+#| export
+def things_in(model):
+    """Return the model and everything reachable from it by attribute, list or dict, each object once."""
+    seen, todo = {}, [model]
+    while todo:
+        thing = todo.pop()
+        if id(thing) not in seen:
+            seen[id(thing)] = thing
+            todo += [value for _, value in reversed(parts(thing))]
+    return list(seen.values())
+
+# %%
+#| export
+def weights_of(model):
+    """Return the model's weights as Tensors; the same memory may come more than once.
+
+    Every Tensor by attribute, list or dict; and, of objects that are no layers, ``parameters()`` and ``weight``
+    and ``bias``, plain arrays too. A bare Tensor has none.
+    """
+    if isinstance(model, Tensor):
+        return []
+    found = [tensor for _, tensor in named_tensors(model)]
+    for thing in things_in(model):
+        if not isinstance(thing, (Scoped, Tensor, np.ndarray, type)):
+            found += _held_by(thing)
+    return found
+
+
+def _held_by(thing):
+    """Return the weights of an object that is no layer: what ``parameters()`` lists, ``weight`` and ``bias``."""
+    listed = getattr(thing, "parameters", None)
+    listed = listed() if callable(listed) else ()
+    held = [*(listed.values() if isinstance(listed, dict) else listed)]
+    held += [getattr(thing, "weight", None), getattr(thing, "bias", None)]
+    held = [Tensor(h, dtype=h.dtype) if isinstance(h, np.ndarray) and h.dtype.kind in "fiub" else h for h in held]
+    return [h for h in held if isinstance(h, Tensor)]
+
+# %% [markdown]
+"""
+**Task.** Write `count_parameters(model, trainable_only=False)`: how many numbers the model owns, each memory counted once however many tensors or layers show it. With `trainable_only` leave out what has
+`requires_grad=False`. Returns a Python `int`.
+
+Example: `count_parameters(Linear(10, 5))` is `55`: 50 weights and 5 biases.
+
+<details><summary>Hint 1: idea</summary>
+Counting distinct things is a job for a dictionary or a set: the key says what makes two of them the same.
+</details>
+<details><summary>Hint 2: approach</summary>
+One entry per <code>storage(weight.data)</code>, whose value is <code>weight.size</code>; then add up the values. Leave a weight out <em>before</em> it enters the dictionary, so that a frozen view of trainable memory does not hide it.
+</details>
+<details><summary>Hint 3: worked example, something else</summary>
+Total length of the distinct words in a text: <code>lengths = {word.lower(): len(word) for word in text}</code>, then <code>sum(lengths.values())</code>.
+</details>
+"""
+
+# %% nbgrader={"grade": false, "grade_id": "count-parameters", "solution": true}
+#| export
+def count_parameters(model, trainable_only=False):
+    """Return how many numbers the model owns: each memory once, however many tensors, layers or views share it.
+
+    ``trainable_only`` leaves out frozen weights (``requires_grad=False``). A bare Tensor, or a model without
+    parameters, has 0. Example: ``count_parameters(Linear(128, 64))`` is 128 * 64 + 64 = 8,256.
+    """
+    ### BEGIN SOLUTION
+    sizes_by_storage = {}
+    for weight in weights_of(model):
+        if weight.requires_grad or not trainable_only:
+            sizes_by_storage[storage(weight.data)] = weight.size
+    return sum(sizes_by_storage.values())
+    ### END SOLUTION
+
+# %%
+for layer in (Linear(10, 5), Linear(128, 64), Linear(768, 3072)):
+    n = count_parameters(layer)
+    print(f"{layer}: {n:,} parameters, {4 * n:,} bytes in float32, {4 * n / 1024**2:.2f} MB of 1024², {4 * n / 1e6:.2f} MB of 10⁶")
+
+# %% nbgrader={"grade": true, "grade_id": "test-count-parameters", "points": 8, "skill": "parameters"}
+from tito.checks import check, check_raises
+
+
+def test_count_parameters():
+    """Bias, several layers, sharing, tied views, freezing, strange models."""
+    check("Linear(128, 64)", count_parameters(Linear(128, 64)), 8256, {8192: "the bias is left out"})
+    a, b = Linear(4, 3), Linear(3, 2)
+    check("two layers", count_parameters(Sequential(a, ReLU(), b)), 23, {15: "only the first layer was walked", 18: "the biases are left out"})
+    check("a layer used twice", count_parameters(Sequential(a, b, a)), 23, {38: "the shared layer was counted twice"})
+    check("a table tied to its transpose", count_parameters([table, table.T]), 1600, {3200: "tied weights were counted twice"})
+    check("two halves of one memory", count_parameters({"left": halves[0], "right": halves[1]}), 1600, {
+        800: "both halves were taken for the same memory; use storage(), not the base"})
+    a.weight.requires_grad = False
+    check("trainable only, one weight of 12 frozen", count_parameters(Sequential(a, b), trainable_only=True), 11, {
+        23: "frozen weights were counted", 12: "that is the frozen part"})
+    check("a lone ReLU", count_parameters(ReLU()), 0)
+    check("a bare Tensor is data", count_parameters(table), 0, {1600: "a bare Tensor is not a model"})
+    check("a Python int comes back", type(count_parameters(b)).__name__, "int")
+
+
+test_count_parameters()
+
+# %% [markdown]
+"""
+**What it means for a real model.** GPT-2 small: a table of 50,257 tokens, positions for 1,024, 12 blocks of width 768. A block has four projections and two feed-forward layers (`12 D²` weights, `9 D` biases) and two layer norms (`4 D`). The head is the
+table, transposed. Guess first: how much smaller does tying the head make the model, in percent?
+"""
+
+# %%
+guess("GPT-2 small is smaller by tying its head, percent", 5, sure=0.5)
+V, D, positions, blocks = 50_257, 768, 1_024, 12
+tied = V * D + positions * D + blocks * (12 * D**2 + 13 * D) + 2 * D
+untied = tied + V * D
+print(f"tied {tied:,} parameters, untied {untied:,}")
+settle("GPT-2 small is smaller by tying its head, percent", round(100 * (1 - tied / untied)))
+
+# %% [markdown]
+"""
+**MB and MiB.** Further up, the weights of `Linear(768, 3072)` were "9.45 MB", as on a data sheet, and "9.01 MB", as in a monitor, because one divides by 1,000,000 and the other by 1024². Everything here called `_mb` divides by 1024².
+Bytes come from each array's own type, so int8 weights weigh one byte each:
+"""
+
+# %%
+for dtype in (np.float64, np.float32, np.float16, np.int8):
+    w = Tensor(np.zeros((3072, 3072), dtype), dtype=dtype)
+    print(f"{w.dtype.name:>8}: {w.nbytes:>12,} bytes = {w.nbytes / 1024**2:6.2f} MB (1024²) = {w.nbytes / 1e6:6.2f} (10⁶)")
+
+# %% [markdown]
+"""
+<details><summary>Reflect: the largest models are served in int8 or int4. Does that change the number of parameters?</summary>
+No. The count stays; the bytes shrink by 4 or 8. That is why the two are different functions.
+</details>
+
+## 2. What is computed, by hand
+
+*60 minutes · 16 points*
+
+**Question.** How much *work* is `(2, 3) @ (3, 4)`?
+
+Each of the 2 · 4 results is a sum of 3 products: 24 multiplications and 24 additions (the first addition goes to zero, and hardware does both in one step, a *multiply-add*). Whether that is "24" or "48" is a matter of convention, and half the confusion in published tables
+comes from it. **Ours: one multiply-add is 2 FLOPs**, printed with every result:
+
+- *FLOPs* is a count: floating-point operations. *FLOP/s* is a speed: how many a second. They differ by one letter and by everything.
+- Contractions (matrix products, linear layers, convolutions) cost 2 per multiply-add; the bias rides along free, since the sum has to start *somewhere*.
+- Other arithmetic costs 1 per output element, a reduction 1 per input element; moving, viewing and selecting cost 0.
+"""
+
+# %%
+#| export
+CONVENTION = ("one multiply-add is 2 FLOPs, bias free; other arithmetic 1 per output element, "
+              "reductions 1 per input element; views, gathers, selections and copies 0")
+
+# %% [markdown]
+"""
+A closed form you cannot check is a superstition. So beside each formula stands a loop that *does* the computation, one multiply-add at a time, and counts. This one is given; see that its numbers are right *and* that it counts:
+"""
+
+# %%
+def matmul_by_loop(a, b):
+    """Multiply two matrices with three loops; return the result and the number of multiply-adds."""
+    rows, inner, columns = len(a), len(b), len(b[0])
+    result, count = [[0.0] * columns for _ in range(rows)], 0
+    for i in range(rows):
+        for j in range(columns):
+            for k in range(inner):
+                result[i][j] += a[i][k] * b[k][j]
+                count += 1
+    return result, count
+
+
+rng = np.random.default_rng(0)
+a, b = rng.standard_normal((2, 3)), rng.standard_normal((3, 4))
+made, multiply_adds = matmul_by_loop(a, b)
+print(f"right: {np.allclose(made, a @ b)}; {multiply_adds} multiply-adds, {2 * multiply_adds} FLOPs")
+
+# %% [markdown]
+"""
+Sizes come from people, so they are checked once, here. Given: `sizes` for a shape and `pair` for what may be one number or two (a kernel of 3 is a kernel of (3, 3)). A boolean is not an integer.
+"""
+
+# %%
+#| export
+def sizes(what, shape, rank=None):
+    """Return ``shape`` as a tuple of positive ints; ``TypeError`` or ``ValueError`` in one sentence otherwise."""
+    if not isinstance(shape, (tuple, list)):
+        came = "a Tensor; give its .shape" if isinstance(shape, Tensor) else repr(shape)
+        raise TypeError(f"{what} is {came}; want a tuple of sizes, like (32, 784)")
+    if not shape:
+        raise ValueError(f"{what} is empty; want at least one axis, like (32, 784)")
+    shape = tuple(positive(f"{what}[{i}]", n) for i, n in enumerate(shape))
+    if rank is not None and len(shape) != rank:
+        raise ValueError(f"{what} is {shape}; want {rank} axes, not {len(shape)}")
+    return shape
+
+# %%
+#| export
+def pair(what, value, least=1):
+    """Return one size as two, or two as they are: ``pair("stride", 2)`` is (2, 2)."""
+    both = tuple(value) if isinstance(value, (tuple, list)) else (value, value)
+    if len(both) != 2:
+        raise ValueError(f"{what} is {value!r}; want one integer or two")
+    for n in both:
+        if isinstance(n, (bool, np.bool_)) or not isinstance(n, (int, np.integer)):
+            raise TypeError(f"{what} is {value!r}; want one integer or two")
+        if n < least:
+            raise ValueError(f"{what} is {value!r}; want {least} or more")
+    return int(both[0]), int(both[1])
+
+# %% [markdown]
+"""
+**Task.** Write `matmul_flops(a_shape, b_shape)`. Leading axes are a stack and broadcast; a one-axis operand is a vector. `matmul_shape` of Module 01 knows the shape of the result and refuses what does not fit.
+
+Example: `matmul_flops((2, 3), (3, 4))` is `48`.
+
+<details><summary>Hint 1: idea</summary>
+How many numbers come out, and how many multiply-adds went into each?
+</details>
+<details><summary>Hint 2: approach</summary>
+<code>prod(matmul_shape(a, b))</code> numbers come out. The axis that vanishes is the last one of <code>a</code>, whether <code>a</code> is a vector or a stack.
+</details>
+<details><summary>Hint 3: worked example, other numbers</summary>
+<code>(5, 2, 7) @ (7, 3)</code>: 5 · 2 · 3 = 30 numbers, 7 multiply-adds each, 2 FLOPs each: 420.
+</details>
+"""
+
+# %% nbgrader={"grade": false, "grade_id": "matmul-flops", "solution": true}
+#| export
+def matmul_flops(a_shape, b_shape):
+    """Return the FLOPs of ``a @ b``: (..., m, k) @ (..., k, n) costs 2 * k for each of the (..., m, n) results.
+
+    Leading axes broadcast; a one-axis operand is a vector. Example: ``matmul_flops((2, 3), (3, 4))`` is 48.
+    """
+    a, b = sizes("a_shape", a_shape), sizes("b_shape", b_shape)
+    ### BEGIN SOLUTION
+    return 2 * a[-1] * prod(matmul_shape(a, b))
+    ### END SOLUTION
+
+# %% nbgrader={"grade": true, "grade_id": "test-matmul-flops", "points": 3, "skill": "flops"}
+def test_matmul_flops():
+    """Matrices, stacks, vectors; formula and loop agree."""
+    check("(2,3) @ (3,4)", matmul_flops((2, 3), (3, 4)), 48, {24: "half: you counted multiply-adds, not FLOPs"})
+    check("(2,3,4) @ (2,4,5)", matmul_flops((2, 3, 4), (2, 4, 5)), 240, {480: "the stack was multiplied in twice", 120: "the stack is left out, or multiply-adds"})
+    check("(2,25,16) @ (2,16,9)", matmul_flops((2, 25, 16), (2, 16, 9)), 14_400, {7200: "half: the stack is left out, or multiply-adds"})
+    check("a row (3,) @ (3,4)", matmul_flops((3,), (3, 4)), 24)
+    check("(2,3) @ a column (3,)", matmul_flops((2, 3), (3,)), 12)
+    check("broadcast (8,1,5,4) @ (3,4,2)", matmul_flops((8, 1, 5, 4), (3, 4, 2)), 1920, {640: "the broadcast stack is left out"})
+    for m, k, n in ((1, 1, 1), (2, 5, 3), (4, 1, 6)):
+        counted = matmul_by_loop(np.ones((m, k)), np.ones((k, n)))[1]
+        check(f"({m},{k}) @ ({k},{n}): formula = 2 x loop", matmul_flops((m, k), (k, n)), 2 * counted)
+    check_raises("inner sizes differ", ValueError, lambda: matmul_flops((2, 3), (2, 3)), must_say="3 and 2")
+
+
+test_matmul_flops()
+
+# %% [markdown]
+"""
+**A linear layer** is a matrix product whose rows are *all* leading axes: 7 sequences of 5 tokens are 35 rows.
+
+**Task.** Write `linear_flops(input_shape, out_features)`: the whole batch, bias free. Example: `linear_flops((1, 128), 64)` is `16_384`.
+
+<details><summary>Hint 1: idea</summary>
+Every number of the input meets every column of the weight once.
+</details>
+<details><summary>Hint 2: approach</summary>
+How many numbers has the input, over all its axes? Each is multiplied and added <code>out_features</code> times.
+</details>
+<details><summary>Hint 3: worked example, other numbers</summary>
+<code>(3, 2, 6)</code> to 4: 36 numbers, 4 multiply-adds each, 2 FLOPs: 288.
+</details>
+"""
+
+# %% nbgrader={"grade": false, "grade_id": "linear-flops", "solution": true}
+#| export
+def linear_flops(input_shape, out_features):
+    """Return the FLOPs of a linear layer on the whole input: (..., in) -> (..., out_features); the bias is free.
+
+    Every position counts: all leading axes are rows. Example: ``linear_flops((32, 128), 64)`` is 524,288.
+    """
+    shape, out_features = sizes("input_shape", input_shape), positive("out_features", out_features)
+    ### BEGIN SOLUTION
+    return 2 * prod(shape) * out_features
+    ### END SOLUTION
+
+# %% nbgrader={"grade": true, "grade_id": "test-linear-flops", "points": 3, "skill": "flops"}
+def test_linear_flops():
+    """Factor 2, bias, batch, middle axes."""
+    check("(1,128) to 64", linear_flops((1, 128), 64), 16_384, {8192: "half: you counted multiply-adds, not FLOPs", 16_448: "the bias was counted; it rides free"})
+    check("(32,128) to 64, the whole batch", linear_flops((32, 128), 64), 524_288, {16_384: "the batch is left out; closed forms take the whole input"})
+    check("(5,7,8) to 4", linear_flops((5, 7, 8), 4), 2240, {320: "the middle axis was dropped", 1120: "half: multiply-adds", 448: "the batch is left out"})
+    check("no batch axis: (8,) to 4", linear_flops((8,), 4), 64, {8: "the only axis was taken for the batch"})
+    counted = matmul_by_loop(np.ones((10, 3)), np.ones((3, 4)))[1]
+    check("(2,5,3) to 4 is (10,3) @ (3,4)", linear_flops((2, 5, 3), 4), 2 * counted)
+    check("GPT-2's feed-forward, 32 x 512 tokens", linear_flops((32, 512, 768), 3072), 77_309_411_328)
+    check_raises("no features", ValueError, lambda: linear_flops((2, 3), 0), must_say="out_features is 0")
+
+
+test_linear_flops()
+
+# %% [markdown]
+"""
+**A convolution** slides a small window over an image. At every place where the window stops, it computes one number per output channel from all the pixels under the window, in all input channels:
+
+```
+image 5 wide, padding 1:   . x x x x x .      kernel 3: positions   [. x x]        stride 2:   [. x x]
+                                                                     [x x x] ...                   [x x x]
+                                                                                                       [x x .]
+a window of k pixels, d apart (dilation), reaches over  d·(k-1) + 1  pixels
+stops:  (n + 2·padding - reach) // stride + 1           <- the floor: a stop that does not fit is not made
+groups: the channels are cut into g groups that do not see each other; a window looks at C/g channels
+```
+
+A loop that really slides, to have something to believe:
+"""
+
+# %%
+from itertools import product
+
+
+def conv2d_by_loop(image, weight, stride=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1):
+    """Convolve (B, C, H, W) with (O, C/groups, kh, kw) by loops; return the output's shape and the multiply-adds."""
+    B, C, H, W = image.shape
+    outs, per_group, kh, kw = weight.shape
+    padded = np.pad(image, ((0, 0), (0, 0), (padding[0],) * 2, (padding[1],) * 2))
+    tops = range(0, padded.shape[2] - dilation[0] * (kh - 1), stride[0])
+    lefts = range(0, padded.shape[3] - dilation[1] * (kw - 1), stride[1])
+    count, out = 0, np.zeros((B, outs, len(tops), len(lefts)))
+    for n, o, (i, top), (j, left) in product(range(B), range(outs), enumerate(tops), enumerate(lefts)):
+        for c in range(per_group):
+            for y in range(kh):
+                for x in range(kw):
+                    channel = o // (outs // groups) * per_group + c
+                    out[n, o, i, j] += weight[o, c, y, x] * padded[n, channel, top + y * dilation[0], left + x * dilation[1]]
+                    count += 1
+    return out.shape, count
+
+
+print(conv2d_by_loop(np.ones((1, 2, 5, 5)), np.ones((3, 2, 3, 3)), stride=(2, 2), padding=(1, 1)))
+
+# %% [markdown]
+"""
+**Task.** Write `conv2d_flops(input_shape, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1)`. Checked for you, and ready as pairs (height, width): `kernel`, `stride`, `padding`, `dilation`. Yours: the output's height and width, then the count.
+
+Example: `conv2d_flops((1, 3, 32, 32), 16, 3)` is `777_600`: 30 · 30 stops, 16 channels, 3 · 3 · 3 multiply-adds, 2 FLOPs each.
+
+<details><summary>Hint 1: idea</summary>
+As before: how many numbers come out, and how many multiply-adds went into each?
+</details>
+<details><summary>Hint 2: approach</summary>
+Out come <code>batch · out_channels · H' · W'</code>. Into each went <code>(channels // groups) · kh · kw</code>. <code>H'</code> is the stops formula above, and <code>zip</code> walks height and width side by side.
+</details>
+<details><summary>Hint 3: worked example, other numbers</summary>
+7 wide, kernel 2, dilation 3, padding 1, stride 2: the window reaches 3·1 + 1 = 4; (7 + 2 - 4) // 2 + 1 = 3 stops.
+</details>
+"""
+
+# %%
+#| export
+def _check_convolution(image, out_channels, kernel, padding, dilation, groups, channels):
+    """Refuse a window that does not fit into the padded image and groups that do not divide the channels."""
+    for n, k, p, d in zip(image, kernel, padding, dilation):
+        if d * (k - 1) + 1 > n + 2 * p:
+            raise ValueError(f"kernel {kernel} with dilation {dilation} reaches over {d * (k - 1) + 1} pixels; "
+                             f"the padded image has {n + 2 * p}")
+    if channels % positive("groups", groups) or positive("out_channels", out_channels) % groups:
+        raise ValueError(f"groups is {groups}; it must divide {channels} input and {out_channels} output channels")
+
+# %% nbgrader={"grade": false, "grade_id": "conv2d-flops", "solution": true}
+#| export
+def conv2d_flops(input_shape, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1):
+    """Return the FLOPs of a 2-D convolution on the whole batch (B, C, H, W); the bias is free.
+
+    Sizes may be one integer or (height, width). 2 * C/groups * kh * kw for each of B * out_channels * H' * W' results,
+    H' = (H + 2 padding - dilation (kh - 1) - 1) // stride + 1; padded pixels count, as the hardware multiplies them.
+    """
+    batch, channels, *image = sizes("input_shape", input_shape, rank=4)
+    kernel, stride = pair("kernel_size", kernel_size), pair("stride", stride)
+    padding, dilation = pair("padding", padding, least=0), pair("dilation", dilation)
+    _check_convolution(image, out_channels, kernel, padding, dilation, groups, channels)
+    ### BEGIN SOLUTION
+    stops = [(n + 2 * p - d * (k - 1) - 1) // s + 1
+             for n, k, s, p, d in zip(image, kernel, stride, padding, dilation)]
+    results = batch * int(out_channels) * prod(stops)
+    return 2 * results * (channels // int(groups)) * prod(kernel)
+    ### END SOLUTION
+
+# %% nbgrader={"grade": true, "grade_id": "test-conv2d-flops", "points": 6, "skill": "flops"}
+def test_conv2d_flops():
+    """Output size, padding, stride, dilation, groups, batch; formula and loop agree."""
+    check("3 to 16, k3, on 32x32", conv2d_flops((1, 3, 32, 32), 16, 3), 777_600, {
+        884_736: "output size taken as input size / stride", 388_800: "half: multiply-adds, not FLOPs", 777_600 + 14_400: "the bias was counted"})
+    check("3 to 8, k3, padding 1, on 10x12", conv2d_flops((1, 3, 10, 12), 8, 3, padding=1), 51_840, {34_560: "padding left out", 432: "the image size left out", 25_920: "half: multiply-adds", 42_768: "padding added on one side only"})
+    check("kernel (3,5), stride 2, dilation 2, on 15x17", conv2d_flops((1, 3, 15, 17), 8, (3, 5), 2, 0, 2), 21_600, {
+        35_280: "dilation ignored", 10_800: "half: multiply-adds", 20_160: "height and width of the kernel swapped"})
+    check("kernel (1,7), stride (2,3), padding (0,3)", conv2d_flops((2, 2, 9, 11), 5, (1, 7), (2, 3), (0, 3)), 5600, {
+        5040: "stride axes swapped", 2800: "half: the batch left out, or multiply-adds"})
+    check("4 to 6, groups 2, k3, on 8x8", conv2d_flops((1, 4, 8, 8), 6, 3, groups=2), 7776, {15_552: "groups ignored", 3888: "divided by groups twice, or multiply-adds"})
+    check("ResNet's first layer", conv2d_flops((1, 3, 224, 224), 64, 7, stride=2, padding=3), 236_027_904, {118_013_952: "half: multiply-adds, as many published tables"})
+    for how in ({"stride": (2, 1)}, {"padding": (1, 2)}, {"dilation": (2, 1)}, {"groups": 2}):
+        counted = conv2d_by_loop(np.ones((2, 4, 6, 5)), np.ones((2, 4 // how.get("groups", 1), 3, 2)), **how)[1]
+        check(f"{how}: formula = 2 x loop", conv2d_flops((2, 4, 6, 5), 2, (3, 2), **how), 2 * counted)
+    check_raises("a kernel larger than the image", ValueError, lambda: conv2d_flops((1, 1, 2, 2), 1, 3), must_say="3 pixels")
+
+
+test_conv2d_flops()
+
+# %% [markdown]
+"""
+**What if** you double the stride? The kernel? Guess the factor each time, then run.
+"""
+
+# %%
+base = conv2d_flops((1, 64, 56, 56), 64, 3, padding=1)
+for label, cost in (("stride 2", conv2d_flops((1, 64, 56, 56), 64, 3, stride=2, padding=1)), ("kernel 6", conv2d_flops((1, 64, 56, 56), 64, 6, padding=1)),
+                    ("dilation 2", conv2d_flops((1, 64, 56, 56), 64, 3, padding=2, dilation=2)), ("groups 64", conv2d_flops((1, 64, 56, 56), 64, 3, padding=1, groups=64))):
+    print(f"{label:>10}: x {cost / base:.3f}")
+
+# %% [markdown]
+"""
+**Attention.** Look again at the picture in section 0, with `B` sequences, length `T`, width `D`, `h` heads of `d = D / h` numbers. Four projections, and two products *per head*:
+
+```
+query, key, value, out:        4 times (B, T, D) @ (D, D)
+scores:   (B, h, T, d) @ (B, h, d, T)          mixed:   (B, h, T, T) @ (B, h, T, d)
+```
+
+**Task.** Write `attention_flops(batch, length, embed_dim, heads)`, projections included, softmax and scaling (no contractions) left out. Guess first: does the number of heads change it?
+
+<details><summary>Hint 1: idea</summary>
+You have <code>linear_flops</code> and <code>matmul_flops</code>. Nothing new is needed.
+</details>
+<details><summary>Hint 2: approach</summary>
+Write the shapes of the six contractions and add up. Simplified, it is <code>8·B·T·D² + 4·B·h·T²·d</code>; now replace <code>h·d</code>.
+</details>
+<details><summary>Hint 3: worked example, other numbers</summary>
+B 1, T 3, D 4, h 2: projections 4 · 2·3·4·4 = 384; scores 2 heads · 2·3·3·2 = 72, mixed the same: 528.
+</details>
+"""
+
+# %%
+guess("with 8 heads, attention costs this many times the FLOPs of 1 head", 8, sure=0.5)
+
+# %% nbgrader={"grade": false, "grade_id": "attention-flops", "solution": true}
+#| export
+def attention_flops(batch, length, embed_dim, heads):
+    """Return the contraction FLOPs of multi-head self-attention, its four projections included.
+
+    8·b·s·d² for the projections and 4·b·h·s²·d_k for the two products, h·d_k = d: so heads do not change it.
+    Example: ``attention_flops(1, 10, 64, 4)`` is 327,680 + 25,600 = 353,280.
+    """
+    batch, length, dim = positive("batch", batch), positive("length", length), positive("embed_dim", embed_dim)
+    if dim % positive("heads", heads):
+        raise ValueError(f"embed_dim {dim} cannot be cut into {heads} heads; choose heads that divide it")
+    ### BEGIN SOLUTION
+    head = dim // int(heads)
+    projections = 4 * linear_flops((batch, length, dim), dim)
+    scores = matmul_flops((batch, int(heads), length, head), (batch, int(heads), head, length))
+    mixed = matmul_flops((batch, int(heads), length, length), (batch, int(heads), length, head))
+    return projections + scores + mixed
+    ### END SOLUTION
+
+# %% nbgrader={"grade": true, "grade_id": "test-attention-flops", "points": 4, "skill": "flops"}
+def test_attention_flops():
+    """Six contractions, heads that do not matter, refusals."""
+    check("d64, 4 heads, (1,10,64)", attention_flops(1, 10, 64, 4), 353_280, {
+        327_680: "projections only", 340_480: "one of the two products is missed", 189_440: "projections counted as multiply-adds",
+        176_640: "half: multiply-adds", 271_360: "the output projection is missed", 25_600: "the projections are left out", 353_280 + 76_800: "heads multiplied in once too often"})
+    check("the same for 1, 2, 4, 8 heads", len({attention_flops(1, 10, 64, h) for h in (1, 2, 4, 8)}), 1, {4: "the number of heads must not matter: h · (D/h) = D"})
+    check("batch 3 is three times", attention_flops(3, 10, 64, 4), 3 * 353_280)
+    check("twice the length is more than twice", attention_flops(1, 20, 64, 4), 757_760, {706_560: "the products grow with the square of the length"})
+    check_raises("64 cannot be cut into 5", ValueError, lambda: attention_flops(1, 10, 64, 5), must_say="5 heads")
+
+
+test_attention_flops()
+
+# %%
+settle("with 8 heads, attention costs this many times the FLOPs of 1 head", attention_flops(1, 64, 512, 8) // attention_flops(1, 64, 512, 1))
+
+# %% [markdown]
+"""
+**What it means for a real model.** With these forms alone you can cost GPT-2 from its configuration: per block attention and two feed-forward layers, and at the end the head, `(T, D) @ (D, V)`. Where is the length at which the *square* term overtakes the projections?
+"""
+
+# %%
+def gpt_flops(length, dim, heads, blocks, vocabulary):
+    """Cost a GPT from its configuration: contractions of one sequence, the head included."""
+    block = attention_flops(1, length, dim, heads) + linear_flops((1, length, dim), 4 * dim) + linear_flops((1, length, 4 * dim), dim)
+    return blocks * block + linear_flops((1, length, dim), vocabulary)
+
+
+for name, (T, D, h, L) in {"GPT-2 small": (1024, 768, 12, 12), "GPT-2 XL": (1024, 1600, 25, 48), "GPT-3": (2048, 12288, 96, 96)}.items():
+    print(f"{name:>12}: {gpt_flops(T, D, h, L, 50_257):>23,} FLOPs for {T} tokens")
+longer = next(T for T in range(64, 10_000, 64) if attention_flops(1, T, 768, 12) > 2 * 4 * linear_flops((1, T, 768), 768))
+print(f"at width 768 the two products overtake the four projections beyond {longer - 64} tokens")
+
+# %% [markdown]
+"""
+<details><summary>Reflect: a paper says ResNet-50 has 4.1 GFLOPs. Your formula gives 8.2. Who is right?</summary>
+Both count the same work; the paper counts multiply-adds. Always ask which, before you compare.
+</details>
+<details><summary>Why does doubling the number of heads cost nothing, and why does it still take longer on a real machine?</summary>
+Twice as many products of half the depth: the same FLOPs. But smaller products use the machine less well, and the table of scores (one per head) is written and read twice as much: bytes, not FLOPs.
+</details>
+
+## 3. What is computed, in any model
+
+*75 minutes · 16 points*
+
+**Question.** Closed forms are for layers somebody has a formula for. What about a model you wrote yourself, with a skip connection, attention as a function, a weight used twice?
+
+Every computation of this framework passes one door (Module 01). So: **listen at the door, and price what you hear.** Ten minutes to remember how that goes. First every event of a `Linear(2, 3)`, run on real numbers:
+"""
+
+# %%
+layer = Linear(2, 3)
+with listen(lambda event: print(event.op.name, event.in_shapes, "->", event.out_shape, f"{event.num_bytes} bytes")):
+    layer(Tensor([[1.0, 2.0]]))
+
+# %% [markdown]
+"""
+And now the same with a *hollow* input, under `shape_only()`. The events are the same, the numbers are not there, and a layer of any size weighs nothing:
+"""
+
+# %%
+with shape_only():
+    giant = Linear(1_000_000, 1_000_000)
+    with listen(lambda event: print(event.op.name, event.in_shapes, "->", event.out_shape, f"{event.num_bytes:,} bytes, if it were real")):
+        giant(Tensor(hollow((1, 1_000_000))))
+
+# %% [markdown]
+"""
+An event says *which* op ran on *which* shapes. What is missing is a price list: a table from op to a **cost rule**, a function of shapes. The table is separate from the ops, so anybody can add a row for a new op without touching it:
+`@flops(my_op)` above `rule(out_shape, *in_shapes, **attrs)`. `free(...)` registers a price of 0, on purpose and by name.
+
+Two decisions to notice. An op *without* a rule is never quietly taken for free: its price is unknown, and every report names it. And a second rule for the same op from *another* module is an error; from the same module it replaces the
+first, because cells are run again. Given:
+"""
+
+# %%
+#| export
+FLOPS: dict = {}  # op -> rule(out_shape, *in_shapes, **attrs) -> int
+CONTRACTIONS: set = set()  # the ops that multiply and add: linear, matmul, ...
+
+
+def flops(operation, contraction=False):
+    """Register the cost rule of an op: ``@flops(my_op)`` above ``rule(out_shape, *in_shapes, **attrs) -> int``.
+
+    ``contraction`` marks an op that multiplies and adds. A second rule from the same module replaces the first;
+    from another module it is a ``ValueError``.
+    """
+    if not isinstance(operation, Op):
+        raise TypeError(f"flops: a {type(operation).__name__} came; want an op")
+
+    def register(rule):
+        before = getattr(FLOPS.get(operation), "__module__", rule.__module__)
+        if before != rule.__module__:
+            raise ValueError(f"{operation.name}: its cost rule is in {before}; {rule.__module__} cannot replace it")
+        FLOPS[operation] = rule
+        (CONTRACTIONS.add if contraction else CONTRACTIONS.discard)(operation)
+        return rule
+    return register
+
+# %%
+#| export
+def costs_nothing(out_shape, *in_shapes, **attrs):
+    """Price what only moves, views or selects: 0."""
+    return 0
+
+
+def free(*operations):
+    """Register ops that only move, view or select: they cost 0 FLOPs, and that is known, not forgotten."""
+    for operation in operations:
+        if FLOPS.get(operation, costs_nothing).__name__ != costs_nothing.__name__:
+            raise ValueError(f"{operation.name}: it has a cost rule, in {FLOPS[operation].__module__}")
+        flops(operation)(costs_nothing)
+
+
+def is_contraction(operation):
+    """Say whether an op multiplies and adds (linear, matmul, convolutions): the subtotal papers quote."""
+    return operation in CONTRACTIONS
+
+# %% [markdown]
+"""
+**Task.** Write the four rules that price all arithmetic of modules 01 to 08. They receive shapes (which here may contain 0: an empty batch is legal and costs nothing).
+
+| rule | price | for |
+|---|---|---|
+| `per_output` | 1 per output element | add, multiply, exp, relu, comparisons, … |
+| `per_input` | 1 per element of the first input | sums, maxima |
+| `matmul_cost` | 2 per multiply-add | `matmul` |
+| `linear_cost` | 2 per multiply-add, the bias free | `linear` |
+
+Example: `per_output((4, 3), (4, 1), (3,))` is `12`; `per_input((4,), (4, 3), axis=1)` is `12`.
+
+<details><summary>Hint 1: idea</summary>
+Four times one line.
+</details>
+<details><summary>Hint 2: approach</summary>
+The last two have the same form: twice the size of the result times the length of the axis that vanished. That is the last axis of the first input.
+</details>
+<details><summary>Hint 3: worked example, other numbers</summary>
+<code>linear_cost((2, 5, 6), (2, 5, 3), (3, 6), (6,))</code>: 60 results, 3 multiply-adds each: 360.
+</details>
+"""
+
+# %% nbgrader={"grade": false, "grade_id": "cost-rules", "solution": true}
+#| export
+def per_output(out_shape, *in_shapes, **attrs):
+    """Price elementwise arithmetic: 1 per output element."""
+    ### BEGIN SOLUTION
+    return prod(out_shape)
+    ### END SOLUTION
+
+
+def per_input(out_shape, a, *others, **attrs):
+    """Price a reduction: 1 per input element."""
+    ### BEGIN SOLUTION
+    return prod(a)
+    ### END SOLUTION
+
+# %% nbgrader={"grade": false, "grade_id": "contraction-rules", "solution": true}
+#| export
+@flops(ops.matmul, contraction=True)
+def matmul_cost(out_shape, a, b):
+    """Price a matrix product: 2 per multiply-add."""
+    ### BEGIN SOLUTION
+    return 2 * a[-1] * prod(out_shape)
+    ### END SOLUTION
+
+
+@flops(linear, contraction=True)
+def linear_cost(out_shape, x, weight, bias=None):
+    """Price a linear layer: 2 per multiply-add, the bias free."""
+    ### BEGIN SOLUTION
+    return 2 * x[-1] * prod(out_shape)
+    ### END SOLUTION
+
+# %% [markdown]
+"""
+The rest of the price list is bookkeeping: which op goes by which rule. A comparison is arithmetic (a subtraction whose sign is kept); a `where` only selects; a `cast`, a `put`, a `concatenate` only copy. And `event_flops` looks a price up: `None` means *unknown*.
+"""
+
+# %%
+#| export
+for _each in (ops.add, ops.subtract, ops.multiply, ops.divide, ops.negative, ops.power, ops.sqrt, ops.maximum,
+              ops.equal, ops.not_equal, ops.less, ops.less_equal, ops.greater, ops.greater_equal,
+              activations.exp, activations.log, activations.relu, activations.sigmoid, activations.tanh, dropout_mask):
+    flops(_each)(per_output)
+for _each in (ops.reduce_sum, ops.reduce_max, ops.argmax):
+    flops(_each)(per_input)
+free(ops.reshape, ops.transpose, ops.broadcast_to, ops.index, ops.put, ops.concatenate, ops.where, ops.cast,
+     losses.pick)
+
+# %%
+#| export
+def event_flops(event):
+    """Return what one ``OpEvent`` cost in FLOPs, or None when its op has no rule: unknown is not zero."""
+    rule = FLOPS.get(event.op)
+    return None if rule is None else int(rule(event.out_shape, *event.in_shapes, **event.attrs))
+
+# %%
+with listen(lambda event: print(f"{event.op.name:>10} {event_flops(event)}")):
+    softmax(Tensor(np.ones((2, 8))))
+
+# %% nbgrader={"grade": true, "grade_id": "test-cost-rules", "points": 4, "skill": "flops"}
+def test_cost_rules():
+    """The four prices, on shapes and on events."""
+    check("adding (4,1) and (3,)", per_output((4, 3), (4, 1), (3,)), 12, {7: "inputs were priced", 4: "the first input was priced"})
+    check("adding up (4,3) along axis 1", per_input((4,), (4, 3), axis=1), 12, {4: "outputs were priced; a reduction reads every input"})
+    check("(5,2,7) @ (7,3)", matmul_cost((5, 2, 3), (5, 2, 7), (7, 3)), 420, {210: "half: multiply-adds"})
+    check("(2,5,3) to 6 with a bias", linear_cost((2, 5, 6), (2, 5, 3), (3, 6), (6,)), 360, {180: "half: multiply-adds", 420: "the bias was priced", 72: "the middle axis was dropped"})
+    check("an empty batch costs nothing", linear_cost((0, 6), (0, 3), (3, 6)), 0)
+    prices = []
+    with listen(lambda event: prices.append((event.op.name, event_flops(event)))):
+        softmax(Tensor(np.ones((2, 8))))
+    check("softmax of (2,8), op by op", [price for _, price in prices], [16, 16, 16, 16, 16], {(16, 16, 16, 2, 16): "the sum was priced by its outputs"})
+    check("a transpose is free", event_flops(ops.OpEvent(ops.transpose, ((2, 3),), (3, 2), 0, {"axes": (1, 0)}, (), 0, 0)), 0)
+
+
+test_cost_rules()
+
+# %% [markdown]
+"""
+**Leaving no trace.** A run on shapes still runs the model's *code*. It may update running statistics, append to a list, count its calls, draw random numbers. Whoever counts must not train. So every run of ours happens inside
+`untouched(model)`, which remembers everything that is not weight-sized and puts it back, whether the run succeeded or not. Gradients are put aside for the time being, so that a backward pass inside starts from none. Given; read what each kind of thing needs:
+"""
+
+# %%
+#| export
+def _put_back_dict(known, before):
+    if list(known) != list(before) or any(known[key] is not before[key] for key in before):
+        known.clear()
+        known.update(before)
+
+
+def _put_back_set(known, before):
+    known.clear()
+    known.update(before)
+
+
+def _put_back_array(array, before):
+    if array.tobytes() != before.tobytes():
+        array[...] = before
+
+
+def _put_back_tensor(tensor, data, requires_grad, grad, made_by):
+    tensor.data, tensor.requires_grad, tensor.grad, tensor.made_by = data, requires_grad, grad, made_by
+
+# %%
+#| export
+_HOW_TO_PUT_BACK = [  # (type, how to take down its state, how to put it back)
+    (np.random.Generator, lambda g: g.bit_generator.state, lambda g, state: setattr(g.bit_generator, "state", state)),
+    (np.random.RandomState, lambda g: g.get_state(), lambda g, state: g.set_state(state)),
+    (random.Random, lambda g: g.getstate(), lambda g, state: g.setstate(state)),
+    (Tensor, lambda t: (t.data, t.requires_grad, t.grad, t.made_by), lambda t, state: _put_back_tensor(t, *state)),
+    (np.ndarray, lambda a: a.copy(), _put_back_array),
+    (list, list, lambda items, state: items.__setitem__(slice(None), state)),
+    (set, set, _put_back_set),
+    (dict, dict, _put_back_dict),
+]
+
+
+def _remember(thing):
+    """Return functions that put one thing back as it is now: attributes, items, contents, random state."""
+    undo = []
+    if not (isinstance(thing, np.ndarray) and not thing.flags.writeable):
+        for kind, take, put in _HOW_TO_PUT_BACK:
+            if isinstance(thing, kind):
+                undo.append(partial(put, thing, take(thing)))
+    if hasattr(thing, "__dict__") and parts(thing):
+        undo.append(partial(_put_back_dict, vars(thing), dict(vars(thing))))
+    return undo
+
+# %%
+#| export
+@contextmanager
+def untouched(model):
+    """Leave the model as it was, whatever happens inside: attributes, lists, running statistics, gradients, randomness.
+
+    Gradients are put aside (``grad`` is None inside) and come back after. The *contents* of weights are not copied:
+    a forward that writes into its own weights is not undone.
+    """
+    things = {id(thing): thing for thing in (*things_in(model), *weights_of(model), default_generator())}
+    undo = [put_back for thing in things.values() for put_back in _remember(thing)]
+    undo += [partial(np.random.set_state, np.random.get_state()), partial(random.setstate, random.getstate())]
+    for thing in things.values():
+        if isinstance(thing, Tensor):
+            thing.grad = None
+    try:
+        yield
+    finally:
+        for put_back in undo:
+            put_back()
+
+# %%
+class Restless(Layer):
+    """Changes itself on every call: what a guard is for."""
+
+    def __init__(self):
+        self.calls, self.log, self.mean = 0, [], np.zeros(2)
+
+    def forward(self, x):
+        self.calls += 1
+        self.log.append(x.shape)
+        self.mean += 1
+        return x * float(default_generator().random())
+
+
+restless = Restless()
+with untouched(restless):
+    restless(Tensor([1.0, 2.0]))
+    print("inside:", restless.calls, restless.log, restless.mean)
+print("after: ", restless.calls, restless.log, restless.mean)
+
+# %% [markdown]
+"""
+Two more things are given. `forward_of(model)` finds what to call, and refuses in one sentence what cannot be run: an object without `forward` (the order in which its layers run would be a guess), a class instead of an object, a forward that returns no
+`Tensor`. `Heard` is a notebook for what was heard: events in order, and how often each scope was opened.
+"""
+
+# %%
+#| export
+def forward_of(model):
+    """Return a function from input to output of the model; ``ValueError`` when it has no forward to run.
+
+    The function raises ``TypeError`` when forward returns no Tensor (several, in a tuple, list or dict, are fine).
+    """
+    kind = type(model).__name__
+    if isinstance(model, Tensor):
+        return lambda x: x  # a bare Tensor lets its input pass
+    if isinstance(model, type):
+        raise ValueError(f"the class {model.__name__} came; make an object of it first: {model.__name__}(...)")
+    call = model if callable(model) else getattr(model, "forward", None)
+    if not callable(call):
+        hint = "; wrap its layers: Sequential(*model.layers)" if hasattr(model, "layers") else ""
+        raise ValueError(f"a {kind} has no forward, so it cannot be run; only its parameters can be counted{hint}")
+
+    def run(x):
+        output = call(x)
+        if not isinstance(output, Tensor) and not named_tensors(output):
+            raise TypeError(f"{kind}.forward returned a {type(output).__name__}; want a Tensor")
+        return output
+    return run
+
+# %%
+#| export
+class Heard:
+    """What was heard of a run: ``events`` in order, ``calls`` by scope path; and its ``output`` and input ``dtype``."""
+
+    def __init__(self):
+        self.events, self.calls, self.output, self.dtype = [], {}, None, None
+
+    def op(self, event):
+        """Note one event."""
+        self.events.append(event)
+
+    def scope(self, opened, entry, time_ns):
+        """Note that a scope was opened; its path is the thread's."""
+        if opened:
+            path = thread_state().path
+            self.calls[path] = self.calls.get(path, 0) + 1
+
+# %% [markdown]
+"""
+**Task.** Write `run_on_shapes(model, input_shape, dtype=np.float32)`: run the model's forward once on a hollow input of that shape, and return the `Heard`, with its `events`, `calls`, `output` and `dtype` filled in. It must happen inside `untouched(model)`, on shapes only, without keeping a graph
+(`no_grad()`), and leave no listener behind.
+
+Example: `[e.op.name for e in run_on_shapes(Linear(2, 3), (5, 2)).events]` is `["linear"]`.
+
+<details><summary>Hint 1: idea</summary>
+You wrote <code>count_ops</code> in Module 01: the same, with more to remember.
+</details>
+<details><summary>Hint 2: approach</summary>
+One <code>with</code> line of four context managers; <code>listen(heard.op, heard.scope)</code> must come <em>after</em> <code>shape_only()</code>, which is a room of its own. The hollow input: <code>Tensor(hollow(shape, dtype))</code>, where <code>Tensor</code> must not change the type: <code>dtype=dtype</code>.
+</details>
+<details><summary>Hint 3: worked example, something else</summary>
+<code>with open(a) as source, open(b, "w") as copy: copy.write(source.read())</code>: several managers in one line, left to right.
+</details>
+"""
+
+# %% nbgrader={"grade": false, "grade_id": "run-on-shapes", "solution": true}
+#| export
+def run_on_shapes(model, input_shape, dtype=np.float32):
+    """Run the model's forward once on shapes only; return what was ``Heard``. Nothing is computed or left changed."""
+    heard, run = Heard(), forward_of(model)
+    ### BEGIN SOLUTION
+    heard.dtype = np.dtype(dtype)
+    with untouched(model), shape_only(), no_grad(), listen(heard.op, heard.scope):
+        heard.output = run(Tensor(hollow(input_shape, dtype), dtype=dtype))
+    return heard
+    ### END SOLUTION
+
+# %%
+for event in run_on_shapes(Sequential(Linear(4, 3), ReLU(), Linear(3, 2)), (7, 4)).events:
+    print(f"{event.op.name:>8} {event.out_shape} {event_flops(event):>4} FLOPs in {' > '.join(s.name for s in event.scope)}")
+
+# %% nbgrader={"grade": true, "grade_id": "test-run-on-shapes", "points": 4, "skill": "flops"}
+def test_run_on_shapes():
+    """What is heard, that nothing is computed, that nothing is left behind."""
+    heard = run_on_shapes(Sequential(Linear(4, 3), ReLU(), Linear(3, 2)), (7, 4))
+    check("ops in order", [e.op.name for e in heard.events], ["linear", "relu", "linear"])
+    check("the output's shape", heard.output.shape, (7, 2))
+    check("scopes opened", sum(heard.calls.values()), 4, {0: "scopes were not listened to: listen(heard.op, heard.scope)"})
+    check("the input is hollow: the output holds one number", heard.output.data.strides, (0, 0), {(8, 4): "it was really computed"})
+    check("no graph is kept", heard.output.made_by is None, True, {False: "no_grad() is missing"})
+    run_on_shapes(restless, (2,))
+    check("a restless model is as before", (restless.calls, len(restless.log), float(restless.mean.sum())), (0, 0, 0.0), {(1, 1, 2.0): "untouched(model) is missing"})
+    check_raises("a wrong shape is the model's own error", ValueError, lambda: run_on_shapes(Linear(4, 3), (2, 5)), must_say="last axis is 5")
+    check("nobody listens any more", (thread_state().shape_only, thread_state().hearers), (False, ()))
+
+
+test_run_on_shapes()
+
+# %% [markdown]
+"""
+**Per sample.** People quote a model's FLOPs for *one* input. Dividing the whole batch by its size is not always whole (a model may also work on its weights), so we run the model with its first axis set to 1. Some models cannot (a
+`reshape(32, -1)` written into them): those run as shaped, and the caller divides. A shape of one axis has no batch. Given: `one_sample`, which also tries whole numbers as input where the model asks for an index.
+"""
+
+# %%
+#| export
+def _run_as_wanted(model, shape):
+    """Run on shapes with a float input, or with whole numbers where the model uses its input as an index."""
+    try:
+        return run_on_shapes(model, shape)
+    except (IndexError, TypeError, ValueError) as error:
+        if "integer" not in str(error):
+            raise
+        try:
+            return run_on_shapes(model, shape, np.int64)
+        except Exception:
+            raise error from None
+
+# %%
+#| export
+def one_sample(model, input_shape):
+    """Return (events, samples): a run on shapes with the first axis 1 or, where the model cannot, as shaped."""
+    if len(input_shape) == 1:
+        return _run_as_wanted(model, input_shape).events, 1
+    try:
+        return _run_as_wanted(model, (1, *input_shape[1:])).events, 1
+    except Exception as error:
+        refused = error  # perhaps this model has its batch size written into it
+    if input_shape[0] == 1:
+        raise refused
+    return _run_as_wanted(model, input_shape).events, input_shape[0]
+
+# %% [markdown]
+"""
+**Task.** Write `count_flops(model, input_shape)`: FLOPs per sample, all primitives. Unknown prices add nothing here (the report names them). When `samples` does not divide the total, raise `ValueError` that says so. A bare `Tensor` is
+settled for you: one FLOP per element of the shape given.
+
+Example: `count_flops(Sequential(Linear(4, 3), ReLU(), Linear(3, 2)), (7, 4))` is 24 + 3 + 12 = `39`.
+
+<details><summary>Hint 1: idea</summary>
+Add up the prices of what was heard; divide by the samples.
+</details>
+<details><summary>Hint 2: approach</summary>
+<code>one_sample</code> gives both. <code>event_flops(event) or 0</code> turns an unknown price into nothing. Use <code>//</code>, and <code>%</code> to see whether it is whole.
+</details>
+<details><summary>Hint 3: worked example, something else</summary>
+Sharing 12 coins among 5: <code>if 12 % 5: raise ValueError("12 coins cannot be shared among 5")</code>.
+</details>
+"""
+
+# %% nbgrader={"grade": false, "grade_id": "count-flops", "solution": true}
+#| export
+def count_flops(model, input_shape):
+    """Return the FLOPs of one forward pass **per sample**, found by running the model on shapes only.
+
+    The first axis of ``input_shape`` is the batch (a rank-1 shape has none). Every primitive counts; see ``CONVENTION``
+    and ``flop_report``. A bare Tensor costs one FLOP per element of the shape given.
+    """
+    shape = sizes("input_shape", input_shape)
+    if isinstance(model, Tensor):
+        return prod(shape)
+    ### BEGIN SOLUTION
+    events, samples = one_sample(model, shape)
+    total = sum(event_flops(event) or 0 for event in events)
+    if total % samples:
+        raise ValueError(f"count_flops: {total:,} FLOPs do not divide evenly among {samples} samples, and the model "
+                         "cannot run with a first axis of 1; use flop_report for the whole batch")
+    return total // samples
+    ### END SOLUTION
+
+# %%
+class Skip(Layer):
+    """x + linear(x): a model with a skip connection."""
+
+    def __init__(self):
+        self.inner = Linear(10, 10, bias=False)
+
+    def forward(self, x):
+        return x + self.inner(x)
+
+
+print(f"Linear(128, 64): {count_flops(Linear(128, 64), (32, 128)):,}; skip: {count_flops(Skip(), (1, 10))}")
+
+# %% nbgrader={"grade": true, "grade_id": "test-count-flops", "points": 5, "skill": "flops"}
+def test_count_flops():
+    """Per sample, every primitive, any model."""
+    check("Linear(128, 64) at batch 32", count_flops(Linear(128, 64), (32, 128)), 16_384, {
+        524_288: "the batch is in it: 32 times", 8192: "half: multiply-adds", 16_448: "the bias was counted", 512: "divided by the batch twice"})
+    check("and at batch 1", count_flops(Linear(128, 64), (1, 128)), 16_384)
+    model = Sequential(Linear(4, 3), ReLU(), Linear(3, 2))
+    check("24 + 3 + 12", count_flops(model, (7, 4)), 39, {273: "the batch is in it", 36: "the ReLU is missed", 24: "only the first layer"})
+    check("every position of (7,5,4) counts", count_flops(Linear(4, 3), (7, 5, 4)), 120, {24: "the middle axis was dropped", 840: "the batch is in it"})
+    check("a skip connection", count_flops(Skip(), (1, 10)), 210, {200: "the skip is missed", 10: "only the addition"})
+    check("a model used three times in a row", [count_flops(model, (7, 4)) for _ in range(3)], [39, 39, 39])
+    check("no batch axis", count_flops(Linear(8, 4), (8,)), 64)
+    check("a bare Tensor, (4, 8)", count_flops(Tensor([1.0]), (4, 8)), 32, {8: "for a bare Tensor the whole shape counts"})
+    fixed = type("Fixed", (Layer,), {"forward": lambda self, x: x.reshape(32, -1) * 2.0})()
+    check("a batch of 32 written into the model", count_flops(fixed, (32, 6)), 6, {192: "not divided by the samples", 0: "it was not run as shaped"})
+    uneven = type("Uneven", (Layer,), {"forward": lambda self, x: x.reshape(32, -1) + Tensor([1.0]) * 2.0})()
+    check_raises("a total that cannot be shared", ValueError, lambda: count_flops(uneven, (32, 6)))
+    check_raises("no forward", ValueError, lambda: count_flops(object(), (1, 2)), must_say="no forward")
+
+
+test_count_flops()
+
+# %% [markdown]
+"""
+**Where do they go?** Every event carries its *scope*: the path of layers that were open when it ran, such as `Sequential > SelfAttention > Linear`. What belongs to a layer? Every event whose path *starts with* the layer's path. So a layer used by two
+parents has two paths and is right in both; a repeated layer adds up; and no arithmetic with leftovers is needed.
+
+**Task.** Write `sum_by_scope(events, amount)`: a dict from path (a tuple) to the sum of `amount(event)` over all events whose `scope` starts with it. The empty path `()` stands for everything.
+
+Example: one event of 24 in scope `(A, B)` and one of 3 in scope `(A,)` give `{(): 27, (A,): 27, (A, B): 24}`.
+
+<details><summary>Hint 1: idea</summary>
+Do not ask each path for its events; let each event pay into all of its paths.
+</details>
+<details><summary>Hint 2: approach</summary>
+A scope of length n has n + 1 beginnings: <code>scope[:0]</code> up to <code>scope[:n]</code>.
+</details>
+<details><summary>Hint 3: worked example, something else</summary>
+Sizes of folders: the file <code>a/b/c.txt</code> of 5 bytes adds 5 to <code>()</code>, <code>("a",)</code> and <code>("a", "b")</code>.
+</details>
+"""
+
+# %% nbgrader={"grade": false, "grade_id": "sum-by-scope", "solution": true}
+#| export
+def sum_by_scope(events, amount):
+    """Return {path: sum of ``amount(event)`` over the events whose scope starts with path}; ``()`` is everything."""
+    ### BEGIN SOLUTION
+    sums = {(): 0}
+    for event in events:
+        value = amount(event)
+        for depth in range(len(event.scope) + 1):
+            path = event.scope[:depth]
+            sums[path] = sums.get(path, 0) + value
+    return sums
+    ### END SOLUTION
+
+# %% nbgrader={"grade": true, "grade_id": "test-sum-by-scope", "points": 3, "skill": "flops"}
+def test_sum_by_scope():
+    """Nested, shared and repeated layers."""
+    def cost(event):
+        return event_flops(event) or 0
+
+    shared = Linear(10, 10, bias=False)
+    model = Sequential(Sequential(shared), Sequential(shared))
+    events = run_on_shapes(model, (1, 10)).events
+    sums = sum_by_scope(events, cost)
+    check("everything", sums[()], 400, {200: "the shared layer was counted once", 1200: "every level was added up"})
+    by_depth = [sorted(value for path, value in sums.items() if len(path) == depth) for depth in range(4)]
+    check("a shared layer is right in both parents", tuple(map(tuple, by_depth)), ((400,), (400,), (200, 200), (200, 200)))
+    again = sum_by_scope(run_on_shapes(Sequential(shared, shared, shared), (1, 10)).events, cost)
+    check("a layer called three times", sorted(again.values()), [600, 600, 600], {(200, 600, 600): "a later call replaced the earlier ones"})
+    check("counting events instead", sum_by_scope(events, lambda event: 1)[()], 2)
+    check("no events", sum_by_scope([], cost), {(): 0})
+
+
+test_sum_by_scope()
+
+# %% [markdown]
+"""
+The report is these sums, arranged and drawn. Given: first the tree. A node's own operations, those in none of its children, are shown as a remainder, so every depth adds up to the total. A layer that shares weights or appears in two places is marked `*`.
+"""
+
+# %%
+#| export
+@dataclass
+class LayerCost:
+    """One layer's share of a pass: everything that ran while it was open, its children included."""
+
+    name: str
+    type: str
+    parameters: int
+    flops: int
+    contractions: int
+    bytes: int
+    calls: int
+    shared: bool
+    children: list
+
+    def own(self, field):
+        """Return what of ``field`` ("flops", "parameters", "bytes", "contractions") is in none of the children."""
+        return getattr(self, field) - sum(getattr(child, field) for child in self.children)
+
+# %%
+#| export
+def _known_flops(event):
+    return event_flops(event) or 0
+
+
+def _contraction_flops(event):
+    return _known_flops(event) if is_contraction(event.op) else 0
+
+# %%
+#| export
+class _Tree:
+    """Arranges what was heard into LayerCosts, along the scopes that were opened."""
+
+    def __init__(self, model, heard):
+        self.layers = {id(thing): thing for thing in things_in(model) if isinstance(thing, Scoped)}
+        self.sums = [sum_by_scope(heard.events, amount)
+                     for amount in (_known_flops, _contraction_flops, lambda event: event.num_bytes)]
+        self.calls, self.inside, self.holders = heard.calls, {}, {}
+        for path in heard.calls:
+            self.inside.setdefault(path[:-1], []).append(path)
+        top = self.inside.get((), [])
+        kind = type(model).__name__
+        self.root, _ = self.node(top[0] if [p[-1].owner for p in top] == [id(model)] else (), kind, kind, model, model)
+        for holders in self.holders.values():
+            for cost in holders:
+                cost.shared = len(holders) > 1 or cost.shared
+
+    def node(self, path, name, kind, layer, around):
+        """Return (LayerCost, weights) at ``path``; ``around`` is the nearest layer that is known."""
+        weights = {} if layer is None else {storage(w.data): w.size for w in weights_of(layer)}
+        children, own = [], set(weights)
+        for child, held in self.children(path, around):
+            children.append(child)
+            own -= set(held)
+        costs = [sums.get(path, 0) for sums in self.sums]
+        cost = LayerCost(name, kind, sum(weights.values()), *costs, self.calls.get(path, 1), False, children)
+        for key in (*own, *([] if layer is None else [id(layer)])):
+            self.holders.setdefault(key, []).append(cost)
+        return cost, weights
+
+    def children(self, path, around):
+        """Yield ``node`` of every scope opened directly inside ``path``, under the name its layer has there."""
+        names = {id(child): name for name, child in Layer.children(around)}
+        for inner in self.inside.get(path, []):
+            name, owner = inner[-1]
+            layer = self.layers.get(owner)
+            kind = "scope" if owner is None else name
+            yield self.node(inner, names.get(owner, name), kind, layer, around if layer is None else layer)
+
+# %% [markdown]
+"""
+A layer that was never called owns parameters and costs nothing: worth knowing, so it is listed by name. And `tally` adds up a list of events, of this pass or any other:
+"""
+
+# %%
+#| export
+def never_called(model, heard):
+    """Return the names of the model's layers in which nothing was heard, outermost only."""
+    owners = {entry.owner for path in heard.calls for entry in path}
+    silent, seen = [], set()
+
+    def look(name, layer):
+        if id(layer) in seen:
+            return
+        seen.add(id(layer))
+        if id(layer) not in owners and not any(id(thing) in owners for thing in things_in(layer)):
+            silent.append(name)
+            return
+        for text, child in Layer.children(layer):
+            look(f"{name}.{text}" if name else text, child)
+
+    look("", model)
+    return [name for name in silent if name]
+
+# %%
+#| export
+def tally(events):
+    """Add up a list of ``OpEvent``s: total, contractions, by_op, op_calls, uncounted, bytes_moved, num_ops."""
+    by_op, op_calls, uncounted = {}, {}, {}
+    for event in events:
+        name, price = event.op.name, event_flops(event)
+        op_calls[name] = op_calls.get(name, 0) + 1
+        if price is None:
+            uncounted[name] = uncounted.get(name, 0) + 1
+        else:
+            by_op[name] = by_op.get(name, 0) + price
+    return {"total": sum(by_op.values()), "contractions": sum(map(_contraction_flops, events)),
+            "by_op": dict(sorted(by_op.items(), key=lambda item: -item[1])), "op_calls": op_calls,
+            "uncounted": uncounted, "bytes_moved": sum(event.num_bytes for event in events), "num_ops": len(events)}
+
+# %%
+#| export
+@dataclass
+class FlopReport:
+    """What one forward pass costs, the whole batch as shaped: ``print`` it, read its fields, or take ``to_dict()``.
+
+    ``uncounted`` names ops without a cost rule and how often they ran; ``never_called`` the layers nothing passed
+    through; ``by_layer`` is a tree of ``LayerCost``; ``per_sample`` is ``count_flops`` (None where it does not divide).
+    """
+
+    model: str
+    input_shape: tuple
+    parameters: int
+    per_sample: int | None
+    total: int
+    contractions: int
+    by_op: dict
+    op_calls: dict
+    uncounted: dict
+    bytes_moved: int
+    num_ops: int
+    by_layer: LayerCost
+    never_called: list
+    convention: str = CONVENTION
+
+    @property
+    def elementwise(self):
+        """FLOPs that are no contraction: elementwise arithmetic and reductions."""
+        return self.total - self.contractions
+
+    def to_dict(self):
+        """Return the report as plain dicts, lists and numbers, ready for JSON."""
+        return {**asdict(self), "input_shape": list(self.input_shape), "elementwise": self.elementwise}
+
+    def __str__(self):
+        return flop_table(self)
+
+# %% [markdown]
+"""
+The table is drawn last, from the report alone, and fits into 80 columns. It shows as many levels as fit into 40 lines:
+"""
+
+# %%
+#| export
+def _rows(cost, levels, indent=0):
+    """Return (label, parameters, FLOPs) of a LayerCost and of its children, ``levels`` deep, own ops as a remainder."""
+    label = " " * indent + cost.name + "*" * cost.shared + (f" {cost.type}" if cost.type != cost.name else "")
+    rows = [(label + (f" x{cost.calls}" if cost.calls > 1 else ""), cost.parameters, cost.flops)]
+    if levels and cost.children:
+        rows += [row for child in cost.children for row in _rows(child, levels - 1, indent + 2)]
+        if cost.own("flops"):
+            rows.append((" " * (indent + 2) + "(own ops)", None, cost.own("flops")))
+    return rows
+
+# %%
+#| export
+def _short(text, width):
+    return text if len(text) <= width else text[:width - 2] + ".."
+
+
+def _number(value, width):
+    text = "" if value is None else f"{value:,}"
+    return f"{text if len(text) <= width else format(value, '.6e'):>{width}}"
+
+
+def _wrap(line, width=80):
+    while len(line) > width:
+        space = line.rfind(" ", 0, width + 1)
+        cut = space if space > 0 else width
+        yield line[:cut]
+        line = line[cut:].strip()
+    yield line
+
+# %%
+#| export
+def flop_table(report, max_rows=40):
+    """Draw a ``FlopReport`` as text of at most 80 columns: as many levels of layers as fit into ``max_rows`` lines."""
+    depths = [_rows(report.by_layer, levels) for levels in range(9)]
+    rows = next(rows for rows in reversed(depths) if len(rows) <= max_rows or rows is depths[0])
+    lines = [_short(f"{report.model} on {report.input_shape}", 80),
+             f"{'layer':<36} {'parameters':>15} {'FLOPs':>19} {'%':>5}"]
+    for label, parameters, cost in rows:
+        share = f"{100 * cost / report.total:.1f}" if report.total else "-"
+        lines.append(f"{_short(label, 36):<36} {_number(parameters, 15)} {_number(cost, 19)} {share:>5}")
+    return "\n".join(part for line in (*lines, *_notes(report)) for part in _wrap(line))
+
+
+def _notes(report):
+    """Return the lines below the table: subtotals, what is shared, unknown or never called, the convention."""
+    sample = "" if report.per_sample is None else f", {report.per_sample:,} per sample"
+    yield f"contractions {report.contractions:,}, other {report.elementwise:,}{sample}"
+    if _any_shared(report.by_layer):
+        yield "* shared: its parameters are in the total once"
+    if report.uncounted:
+        yield "UNCOUNTED, no cost rule: " + ", ".join(f"{name} x{n}" for name, n in report.uncounted.items())
+    if report.never_called:
+        yield "never called: " + ", ".join(report.never_called)
+    yield f"({report.convention})"
+
+
+def _any_shared(cost):
+    return cost.shared or any(map(_any_shared, cost.children))
+
+# %%
+#| export
+def flop_report(model, input_shape):
+    """Count one forward pass as shaped, on shapes only, and return a ``FlopReport``: total, by op, by layer.
+
+    Nothing is computed and the model is left as it was. Errors of the model pass through unchanged.
+    """
+    shape = sizes("input_shape", input_shape)
+    if isinstance(model, Tensor):
+        return _tensor_report(shape)
+    heard = _run_as_wanted(model, shape)
+    counted = tally(heard.events)
+    per_sample = counted["total"]
+    if len(shape) > 1 and shape[0] > 1:
+        try:
+            per_sample = count_flops(model, shape)
+        except Exception:  # it does not divide: the whole batch is what can be said
+            per_sample = None
+    return FlopReport(type(model).__name__, shape, count_parameters(model), per_sample, **counted,
+                      by_layer=_Tree(model, heard).root, never_called=never_called(model, heard))
+
+
+def _tensor_report(shape):
+    size = prod(shape)
+    cost = LayerCost("Tensor", "Tensor", 0, size, 0, 0, 1, False, [])
+    return FlopReport("Tensor", shape, 0, size, **{**tally([]), "total": size}, by_layer=cost, never_called=[])
+
+# %%
+print(flop_report(Sequential(Linear(64, 32), ReLU(), SelfAttention(32, 4)), (7, 5, 64)))
+
+# %% [markdown]
+"""
+**A price that is not on the list.** `Swish` below uses an op of its own. What does the report say? Add a rule, and ask again.
+"""
+
+# %%
+@ops.op(shape=ops.same_shape)
+def swish(a):
+    """a * sigmoid(a), in one op."""
+    return a / (1 + np.exp(-a))
+
+
+class Swish(Layer):
+    """An activation nobody has priced yet."""
+
+    def forward(self, x):
+        return swish(x)
+
+
+strange = Sequential(Linear(8, 8), Swish())
+print(flop_report(strange, (1, 8)).uncounted, count_flops(strange, (1, 8)))
+flops(swish)(per_output)
+print(flop_report(strange, (1, 8)).uncounted, count_flops(strange, (1, 8)))
+
+# %% [markdown]
+"""
+**A model you write yourself.** GPT-2 small without its table look-up (which costs nothing) and its layer norms (which are no contractions): twelve blocks of attention and feed-forward, two skips each, and a head. It is built *and* run on shapes only. The
+contractions should be what the closed forms of section 2 say, to the last digit, though nobody told the counter any formula for attention:
+"""
+
+# %%
+class Block(Layer):
+    """Attention and feed-forward, each with a skip: (B, T, D) -> (B, T, D)."""
+
+    def __init__(self, dim, heads):
+        self.attention, self.wide, self.narrow = SelfAttention(dim, heads), Linear(dim, 4 * dim), Linear(4 * dim, dim)
+
+    def forward(self, x):
+        x = x + self.attention(x)
+        return x + self.narrow(gelu(self.wide(x)))
+
+
+def gpt(dim, heads, blocks, vocabulary=50_257):
+    """Build the contractions of a GPT: blocks and head."""
+    return Sequential(*(Block(dim, heads) for _ in range(blocks)), Linear(dim, vocabulary, bias=False))
+
+
+for name, (T, D, h, L) in {"GPT-2 small": (1024, 768, 12, 12), "GPT-3": (2048, 12288, 96, 96)}.items():
+    start = perf_counter_ns()
+    with shape_only():
+        model = gpt(D, h, L)
+    report = flop_report(model, (1, T, D))
+    took = (perf_counter_ns() - start) / 1e9
+    print(f"{name:>12}: {report.contractions:>23,} FLOPs, closed form {gpt_flops(T, D, h, L, 50_257):>23,}, counted in {took:.2f} s; "
+          f"its weights here would fill {4 * report.parameters / 1024**3:,.1f} GB")
+
+# %% [markdown]
+"""
+You counted GPT-3 on whatever machine this is, because an op on shapes needs no weights.
+
+<details><summary>Reflect: two models, the same FLOPs, one takes three times as long. Is the count wrong?</summary>
+No. FLOPs say how much arithmetic there is, not how well the machine is used while doing it, nor how many bytes had to move. Sections 5 and 6 measure the rest.
+</details>
+<details><summary>Why is an unknown op not simply taken as 0?</summary>
+A report that is silently too small looks exactly like a good model. One that says "swish x12 uncounted" can be completed.
+</details>
+
+## 4. What is held
+
+*60 minutes · 12 points*
+
+**Question.** Your model has 10 MB of weights and training it runs out of memory at 2 GB. What is all the rest?
+
+Four kinds of bytes: *parameters* (always there), *activations kept* (what the forward pass leaves behind for the backward pass), *temporaries* (needed for a moment inside an op), and, in training, *gradients* and *optimizer state*. Python can
+watch allocations with `tracemalloc`, and NumPy reports its buffers to it at their nominal size:
+"""
+
+# %%
+already = tracemalloc.is_tracing()
+tracemalloc.start()
+before = tracemalloc.get_traced_memory()[0]
+block = np.zeros(1_000_000, np.float32)
+held, peak = (n - before for n in tracemalloc.get_traced_memory())
+print(f"np.zeros of {block.nbytes:,} bytes traces as {held:,}; peak {peak:,}")
+if not already:
+    tracemalloc.stop()
+
+# %% [markdown]
+"""
+It does *not* see what existed before it started, nor BLAS's own work space, nor memory-mapped files. And it is not the number your system monitor shows: *resident size* also counts Python itself and memory that was freed but not given back, and leaves out pages
+nobody has touched:
+"""
+
+# %%
+import psutil
+
+process = psutil.Process()
+rss = process.memory_info().rss
+untouched_block = np.zeros(16_000_000, np.float32)
+print(f"nominal {untouched_block.nbytes / 1024**2:.0f} MB, resident size grew by {(process.memory_info().rss - rss) / 1024**2:.1f} MB")
+untouched_block += 1
+print(f"after writing to it: {(process.memory_info().rss - rss) / 1024**2:.1f} MB")
+del untouched_block, block
+
+# %% [markdown]
+"""
+**Being a good guest.** Somebody may be tracing already. `start()` then does nothing, and one `stop()` ends it for everybody. And to find *our* peak we must reset the peak, which destroys theirs. Given: two helpers. `_clean_baseline` collects garbage, resets the peak and says where we begin. `_fold_back` restores an
+outer peak by asking for a block large enough to reach it and dropping it at once; nobody touches its pages.
+"""
+
+# %%
+#| export
+class Traced(NamedTuple):
+    """What ``trace_memory`` saw: the function's result, net growth (may be negative) and peak growth, in bytes."""
+
+    result: object
+    growth: int
+    peak: int
+
+# %%
+#| export
+def _clean_baseline():
+    """Collect garbage, start a new peak; return the traced size now and the outer peak so far."""
+    gc.collect()
+    outer_peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.reset_peak()
+    return tracemalloc.get_traced_memory()[0], outer_peak
+
+# %%
+#| export
+def _fold_back(outer_peak):
+    """Lift the traced peak to what it was before somebody reset it, by a block nobody touches."""
+    now, peak = tracemalloc.get_traced_memory()
+    if peak < outer_peak:
+        try:
+            np.empty(outer_peak - now, np.uint8)
+        except MemoryError:
+            return
+
+# %% [markdown]
+"""
+**Task.** Write `trace_memory(function)`: call it, return `Traced(result, growth, peak)`, both in bytes over the baseline (`peak` never below 0). If nobody was tracing, start before and stop after, *also when the function raises*. If somebody was, leave
+them tracing, with their peak folded back.
+
+Example: `trace_memory(lambda: np.zeros(1000, np.float32)).growth` is about 4,000.
+
+<details><summary>Hint 1: idea</summary>
+<code>try: … finally:</code>. What was it like when I came? That is how I leave it.
+</details>
+<details><summary>Hint 2: approach</summary>
+Remember <code>tracemalloc.is_tracing()</code>. After <code>_clean_baseline()</code> call the function and read <code>get_traced_memory()</code>, a pair (now, peak). In <code>finally</code> either stop or fold back.
+</details>
+<details><summary>Hint 3: worked example, something else</summary>
+<code>was_on = gc.isenabled(); gc.disable()</code>, then <code>try: work()</code>, then <code>finally: gc.enable() if was_on else None</code>.
+</details>
+"""
+
+# %% nbgrader={"grade": false, "grade_id": "trace-memory", "solution": true}
+#| export
+def trace_memory(function):
+    """Call ``function()`` and return ``Traced(result, growth, peak)`` in bytes over a clean baseline.
+
+    A caller's own tracemalloc session goes on, its peak folded back; without one, tracing is off afterwards,
+    whatever happens. Seen are Python objects and NumPy buffers; not BLAS work space or mapped files.
+    """
+    ### BEGIN SOLUTION
+    outer = tracemalloc.is_tracing()
+    if not outer:
+        tracemalloc.start()
+    outer_peak = 0
+    try:
+        before, outer_peak = _clean_baseline()
+        result = function()
+        now, peak = tracemalloc.get_traced_memory()
+        return Traced(result, now - before, max(0, peak - before))
+    finally:
+        if outer:
+            _fold_back(outer_peak)
+        else:
+            tracemalloc.stop()
+    ### END SOLUTION
+
+# %%
+n = np.ones(250_000, np.float32)
+for label, function in {"n + n": lambda: n + n, "n + n + n": lambda: n + n + n, "n*n + n*n": lambda: n * n + n * n}.items():
+    traced = trace_memory(function)
+    print(f"{label:>10}: {traced.growth / n.nbytes:.2f} arrays more at the end, {traced.peak / n.nbytes:.2f} at the peak")
+
+# %% nbgrader={"grade": true, "grade_id": "test-trace-memory", "points": 4, "skill": "memory"}
+def test_trace_memory():
+    """Growth, peak, errors, a caller's own session."""
+    def near(count):
+        return round(count / 4_000_000, 2)
+
+    n = np.ones(1_000_000, np.float32)
+    kept = trace_memory(lambda: n * n + n * n)
+    check("n*n + n*n keeps one array", near(kept.growth), 1.0, {2.0: "the peak was taken for the growth", 0.0: "the result was dropped before memory was read"})
+    check("and peaks at two", near(kept.peak), 2.0, {1.0: "the growth was taken for the peak"})
+    was_tracing = tracemalloc.is_tracing()
+    check("nothing made, nothing held", near(trace_memory(lambda: None).peak), 0.0)
+    check("tracing is as it was", tracemalloc.is_tracing(), was_tracing, {True: "tracing was left on", False: "the caller's tracing was ended"})
+    check_raises("an error passes through", ZeroDivisionError, lambda: trace_memory(lambda: 1 / 0))
+    check("and tracing is still as it was", tracemalloc.is_tracing(), was_tracing, {True: "tracing was left on after an error"})
+    tracemalloc.start()
+    big = np.ones(2_000_000, np.float32)
+    outer_peak = tracemalloc.get_traced_memory()[1]
+    del big
+    check("inside a session: growth", near(trace_memory(lambda: n + n).growth), 1.0)
+    check("the session goes on", tracemalloc.is_tracing(), True, {False: "the caller's tracing was ended"})
+    check("its peak was folded back", tracemalloc.get_traced_memory()[1] >= outer_peak, True, {False: "the caller's peak was lost"})
+    if not was_tracing:
+        tracemalloc.stop()
+
+
+test_trace_memory()
+
+# %% [markdown]
+"""
+**What is kept, and by whom?** A tensor that will need a gradient remembers what made it (`made_by`): the op and its *inputs*. As long as the output lives, all of them live. That is activation memory: not "input plus output", but every intermediate the
+graph can reach.
+
+```
+x ──linear──▶ h ──relu──▶ r ──linear──▶ y          y.made_by.inputs = (r, weight, bias)
+                                                    r.made_by.inputs = (h,)          h.made_by.inputs = (x, weight, bias)
+```
+
+Parameters and the input were there before; they are left out. And views share: a reshaped tensor keeps the *same* buffer. Given: `buffer(array)`, the array that really owns the memory.
+"""
+
+# %%
+#| export
+def buffer(array):
+    """Return the array that owns the memory ``array`` shows: itself, or the base of the view."""
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
+
+# %% [markdown]
+"""
+**Task.** Write `kept_arrays(output, exclude=())`: the list of buffers alive because `output` is alive, each once: the output's own and those of every tensor its graph reaches, without those of the arrays in `exclude`. Walk with a list of things to do, not by recursion: a graph of 10,000 ops is
+deeper than Python's stack.
+
+<details><summary>Hint 1: idea</summary>
+Take one tensor, note its buffer, put the tensors it was made from on the list; until the list is empty.
+</details>
+<details><summary>Hint 2: approach</summary>
+A tensor may be reached twice: remember <code>id(tensor)</code>. Buffers go into a dictionary by <code>id(buffer(tensor.data))</code>, so each is there once. <code>tensor.made_by</code> is <code>None</code> for leaves.
+</details>
+<details><summary>Hint 3: worked example, something else</summary>
+All folders below a path: <code>todo = [path]</code>; <code>while todo: folder = todo.pop(); seen.add(folder); todo += subfolders(folder)</code>.
+</details>
+"""
+
+# %% nbgrader={"grade": false, "grade_id": "kept-arrays", "solution": true}
+#| export
+def kept_arrays(output, exclude=()):
+    """Return the buffers alive because ``output`` (a Tensor, or several in a list or dict) is, each once.
+
+    Its own and those of every tensor in its graph; views share one. Buffers of the arrays in ``exclude``
+    (parameters, input) are left out.
+    """
+    todo = [tensor for _, tensor in named_tensors(output)]
+    ### BEGIN SOLUTION
+    left_out = {id(buffer(array)) for array in exclude}
+    kept, seen = {}, set()
+    while todo:
+        tensor = todo.pop()
+        if id(tensor) not in seen:
+            seen.add(id(tensor))
+            own = buffer(tensor.data)
+            if id(own) not in left_out:
+                kept[id(own)] = own
+            todo += tensor.made_by.inputs if tensor.made_by else ()
+    return list(kept.values())
+    ### END SOLUTION
+
+# %% nbgrader={"grade": true, "grade_id": "test-kept-arrays", "points": 4, "skill": "memory"}
+def test_kept_arrays():
+    """Intermediates, views, exclusion, deep graphs, no graph."""
+    model = Sequential(Linear(16, 32), ReLU(), Linear(32, 4))
+    x = Tensor(np.ones((8, 16)))
+    y = model(x)
+    known = [x.data, *(p.data for p in model.parameters())]
+    kept = sum(a.nbytes for a in kept_arrays(y, known))
+    check("hidden, rectified, output", kept, 2 * 8 * 32 * 4 + 8 * 4 * 4, {
+        8 * 16 * 4 + 8 * 4 * 4: "that is input + output: the intermediates are missing", 2 * 8 * 32 * 4: "the output's own buffer is missing",
+        2 * 8 * 32 * 4 + 8 * 4 * 4 + 8 * 16 * 4: "the input was not left out", 8 * 4 * 4: "the graph was not walked"})
+    w = Tensor(np.ones((4, 6)), requires_grad=True)
+    square = w * w
+    views = square.reshape(6, 4).T.reshape(3, 8)[1:]
+    check("views share one buffer (and .T.reshape copies)", len(kept_arrays(views, [w.data])), 2, {4: "every view was counted", 1: "the copy is missing"})
+    check("without a graph only the output itself", len(kept_arrays(Tensor([1.0]))), 1)
+    deep = w
+    for _ in range(3000):
+        deep = -deep
+    check("3,000 ops deep", len(kept_arrays(deep, [w.data])), 3000)
+    wide = w * w
+    check("reached twice, counted once", len(kept_arrays(wide + wide, [w.data])), 2, {3: "a buffer was counted once per path"})
+
+
+test_kept_arrays()
+
+# %% [markdown]
+"""
+**Measuring a forward pass.** Given, since every part is yours: `make_input` makes a standard-normal input from a generator of its own (whole numbers where the model asks for an index), and `measure_memory` runs the model once with tracing on. It reports
+what it ran: with parameters that want gradients the graph is `kept`; under `no_grad()`, or when everything is frozen, it is `none`, and so are the activations.
+"""
+
+# %%
+#| export
+MB = 1024**2  # every quantity named _mb is bytes divided by this
+
+
+def make_input(model, input_shape, dtype=None):
+    """Return a standard-normal input from a private generator; zeros of int64 where the model uses it as an index.
+
+    ``dtype`` None: float32, or whole numbers if a run on shapes asks for them.
+    """
+    shape = sizes("input_shape", input_shape)
+    dtype = np.dtype(_wanted_dtype(model, shape) if dtype is None else dtype)
+    if dtype.kind != "f":
+        return Tensor(np.zeros(shape, dtype))
+    return Tensor(np.random.default_rng(0).standard_normal(shape).astype(dtype), dtype=dtype)
+
+# %%
+#| export
+def _wanted_dtype(model, shape):
+    if isinstance(model, Tensor):
+        return np.float32
+    try:
+        return _run_as_wanted(model, shape).dtype
+    except Exception:  # a model that needs real values cannot run on shapes; the real run will say what is wrong
+        return np.float32
+
+
+def weight_arrays(model):
+    """Return the arrays of the model's weights, each memory once."""
+    return list({storage(w.data): w.data for w in weights_of(model)}.values())
+
+# %%
+#| export
+def measure_memory(model, input_shape):
+    """Measure one forward pass in the caller's gradient mode and return bytes in MB (1024²), by kind.
+
+    ``parameter_memory_mb``, ``input_mb``, ``output_mb``; ``activation_memory_mb``: what the pass left alive for a
+    backward pass, parameters and input left out (``graph`` says "kept", or "none" under ``no_grad`` or when all is
+    frozen); ``temporaries_mb`` at the peak; ``peak_memory_mb`` = parameters + input + traced growth;
+    ``memory_efficiency`` = (parameters + input + activations) / peak, 0 to 1.
+    """
+    x = make_input(model, input_shape)
+    run = forward_of(model)
+    with untouched(model):
+        traced = trace_memory(lambda: run(x))
+        outputs = [tensor for _, tensor in named_tensors(traced.result)]
+        graph = any(tensor.made_by is not None for tensor in outputs)
+        own = [thing for thing in things_in(model) if isinstance(thing, np.ndarray)]
+        exclude = [x.data, *own, *weight_arrays(model)]
+        kept = sum(a.nbytes for a in kept_arrays(outputs, exclude)) if graph else 0
+    parameters = sum(a.nbytes for a in weight_arrays(model))
+    peak = parameters + x.nbytes + max(traced.peak, kept)
+    return {"parameter_memory_mb": parameters / MB, "activation_memory_mb": kept / MB, "peak_memory_mb": peak / MB,
+            "memory_efficiency": (parameters + x.nbytes + kept) / peak, "input_mb": x.nbytes / MB,
+            "output_mb": sum(tensor.nbytes for tensor in outputs) / MB,
+            "temporaries_mb": max(0, traced.peak - max(0, traced.growth)) / MB, "graph": "kept" if graph else "none"}
+
+# %%
+mlp = Sequential(Linear(784, 512), ReLU(), Linear(512, 512), ReLU(), Linear(512, 10))
+kept = measure_memory(mlp, (256, 784))
+with no_grad():
+    none = measure_memory(mlp, (256, 784))
+for key in kept:
+    print(f"{key:>22}: {kept[key]:>8} {none[key]:>8}" if key == "graph" else f"{key:>22}: {kept[key]:8.3f} {none[key]:8.3f}")
+
+# %% [markdown]
+"""
+**Picture: bytes alive, layer by layer.** The same network, once keeping its graph and once not. Each bar is what is alive after that layer, parameters left out (`=` kept, one sign per 32 KB):
+"""
+
+# %%
+for label, mode in (("graph kept", None), ("no_grad", no_grad)):
+    x = y = Tensor(np.ones((256, 784)))
+    print(label)
+    for layer in mlp.layers:
+        if mode is None:
+            y = layer(y)
+        else:
+            with mode():
+                y = layer(y)
+        alive = sum(a.nbytes for a in kept_arrays(y, [x.data, *weight_arrays(mlp)]))
+        print(f"  {layer!r:<18} {alive / MB:5.2f} MB {'=' * (alive // 32_768)}")
+
+# %% [markdown]
+"""
+**Training.** Add up what one step of training holds. Each trainable parameter has a gradient of its own size; SGD with momentum keeps one more array per parameter, Adam two. Those do not depend on the batch. Input, output and kept activations do.
+
+**Task.** Write `training_categories(parameter_bytes, trainable_bytes, state_arrays, activation_bytes, input_bytes, output_bytes)`: a dict with the keys `parameters, gradients, optimizer_state, activations, input, output, total_bytes`.
+
+Example: 132 parameters of 8 bytes, Adam, a batch of 12 inputs of 32 and outputs of 4 float64 numbers, nothing kept between: 1,056 + 1,056 + 2,112 + 0 + 3,072 + 384 = 7,680. Guess first: a batch of 24 takes how many times that?
+
+<details><summary>Hint 1: idea</summary>
+Who weighs as much as the trainable parameters?
+</details>
+<details><summary>Hint 2: approach</summary>
+Gradients: once the trainable bytes. State: <code>state_arrays</code> times. The total is the sum of the six.
+</details>
+<details><summary>Hint 3: worked example, other numbers</summary>
+100 bytes of parameters, 40 of them trainable, momentum (1 array), 7 kept, 5 in, 3 out: 100 + 40 + 40 + 7 + 5 + 3 = 195.
+</details>
+"""
+
+# %%
+guess("twice the batch is how many times the memory, small worked case", 2.0, sure=0.8)
+
+# %% nbgrader={"grade": false, "grade_id": "training-categories", "solution": true}
+#| export
+def training_categories(parameter_bytes, trainable_bytes, state_arrays, activation_bytes, input_bytes, output_bytes):
+    """Return what one training step holds, in bytes by category, with ``total_bytes``, their sum.
+
+    Gradients weigh as much as the trainable parameters, optimizer state ``state_arrays`` times as much.
+    """
+    ### BEGIN SOLUTION
+    held = {"parameters": parameter_bytes, "gradients": trainable_bytes,
+            "optimizer_state": state_arrays * trainable_bytes, "activations": activation_bytes, "input": input_bytes, "output": output_bytes}
+    return {**held, "total_bytes": sum(held.values())}
+    ### END SOLUTION
+
+# %% [markdown]
+"""
+The rest of `training_memory` is given. It finds the kept activations by a run *on shapes* that keeps its graph, so you can ask whether a model would fit before you own the machine. On shapes every array is hollow, so bytes are nominal, and a view is known by the op that made it:
+"""
+
+# %%
+#| export
+OPTIMIZER_ARRAYS = {"sgd": 0, "sgd_momentum": 1, "adam": 2, "adamw": 2}  # arrays kept per trainable parameter
+
+
+def _is_view(tensor):
+    """Say whether a tensor of a hollow run shares its input's memory, as it would in a real one."""
+    node = tensor.made_by
+    if node is None or not node.op.view or buffer(tensor.data) is not buffer(node.inputs[0].data):
+        return False
+    return not (node.op is ops.reshape and tensor.shape != node.inputs[0].shape and _is_transposed(node.inputs[0]))
+
+
+def _is_transposed(tensor):
+    """Say whether a transpose made this tensor and moved an axis longer than 1: reshaping it must copy."""
+    node = tensor.made_by
+    if node is None or node.op is not ops.transpose:
+        return False
+    order = [axis % tensor.ndim for axis in node.attrs["axes"] if node.inputs[0].shape[axis] > 1]
+    return order != sorted(order)
+
+# %%
+#| export
+def _kept_on_shapes(outputs, exclude):
+    """Return the nominal bytes that a hollow graph keeps, outputs included, buffers in ``exclude`` left out."""
+    counted, seen, todo = {}, set(), [tensor for tensor in outputs if tensor.made_by is not None]
+    while todo:
+        tensor = todo.pop()
+        if id(tensor) in seen:
+            continue
+        seen.add(id(tensor))
+        node, own = tensor.made_by, id(buffer(tensor.data))
+        if own not in exclude and not _is_view(tensor):
+            key = own if node is None or not node.op.view else id(tensor)  # a copy made by a view op is new memory
+            counted[key] = max(counted.get(key, 0), tensor.nbytes)
+        todo += node.inputs if node else ()
+    return sum(counted.values())
+
+# %%
+#| export
+def training_memory(model, input_shape, optimizer="adam", dtype=None):
+    """Estimate what one training step holds, in bytes by category, from a run on shapes: nothing is allocated.
+
+    Keys: ``parameters, gradients, optimizer_state, activations`` (kept between input and output), ``input, output,
+    total_bytes``, and what was assumed and left out: ``assumptions``, ``omissions``. ``optimizer`` is "sgd",
+    "sgd_momentum", "adam" or "adamw"; ``dtype`` asks "what if all floats had this type?".
+    """
+    if optimizer not in OPTIMIZER_ARRAYS:
+        raise ValueError(f"optimizer is {optimizer!r}; want one of {', '.join(OPTIMIZER_ARRAYS)}")
+    shape, dtype = sizes("input_shape", input_shape), None if dtype is None else np.dtype(dtype)
+    parameters, trainable, own = _weight_bytes(model, dtype)
+    came = np.dtype(_wanted_dtype(model, shape))
+    came = came if came.kind != "f" else dtype or own
+    activations, output = _graph_on_shapes(model, Tensor(hollow(shape, came), dtype=came), dtype)
+    arrays = OPTIMIZER_ARRAYS[optimizer]
+    held = training_categories(parameters, trainable, arrays, activations, prod(shape) * came.itemsize, output)
+    return {**held, "assumptions": [f"{optimizer}: {arrays} arrays per trainable parameter, in its own dtype",
+                                    "every input of an op in the graph is kept until backward; views share memory",
+                                    f"floats are {dtype or 'as they are'}; the input is {came}"],
+            "omissions": ["temporaries inside ops and during backward", "gradients of activations",
+                          "Python objects", "BLAS work space", "the data loader"]}
+
+# %%
+#| export
+def _as_if(own, dtype):
+    return dtype if dtype is not None and own.kind == "f" else own
+
+
+def _weight_bytes(model, dtype):
+    """Return (bytes of all weights, of the trainable ones, their floating type), each memory once."""
+    weights = {storage(w.data): w for w in sorted(weights_of(model), key=lambda w: w.requires_grad)}.values()
+    held = [(w.size * _as_if(w.dtype, dtype).itemsize, w.requires_grad) for w in weights]
+    floats = [w.dtype for w in weights if w.dtype.kind == "f"] or [np.float32]
+    return sum(n for n, _ in held), sum(n for n, wanted in held if wanted), np.result_type(*floats)
+
+
+def _graph_on_shapes(model, x, dtype):
+    """Run on shapes with a graph; return (bytes kept between input and output, bytes of the outputs)."""
+    run = forward_of(model)
+    with untouched(model), shape_only():
+        thread_state().grad_enabled = True
+        weights = weights_of(model)
+        for weight in weights:
+            weight.data = hollow(weight.shape, _as_if(weight.dtype, dtype))
+        arrays = [thing for thing in things_in(model) if isinstance(thing, np.ndarray)]
+        known = {id(buffer(array)) for array in (x.data, *arrays, *(w.data for w in weights))}
+        outputs = [tensor for _, tensor in named_tensors(run(x)) if id(buffer(tensor.data)) not in known]
+        in_graph = sum(tensor.nbytes for tensor in outputs if tensor.made_by is not None)
+        return max(0, _kept_on_shapes(outputs, known) - in_graph), sum(tensor.nbytes for tensor in outputs)
+
+# %%
+tiny = Linear(32, 4)
+for batch in (12, 24):
+    held = training_memory(tiny, (batch, 32), optimizer="adam", dtype=np.float64)
+    print(batch, {key: value for key, value in held.items() if isinstance(value, int)})
+settle("twice the batch is how many times the memory, small worked case", 11_136 / 7_680)
+
+# %% nbgrader={"grade": true, "grade_id": "test-training-categories", "points": 4, "skill": "memory"}
+def test_training_categories():
+    """The sum, and the worked case."""
+    check("momentum, partly frozen", training_categories(100, 40, 1, 7, 5, 3), {
+        "parameters": 100, "gradients": 40, "optimizer_state": 40, "activations": 7, "input": 5, "output": 3, "total_bytes": 195})
+    check("sgd keeps no state", training_categories(8, 8, 0, 0, 0, 0)["total_bytes"], 16)
+    check("Linear(32, 4), float64, Adam, batch 12", training_memory(Linear(32, 4), (12, 32), dtype=np.float64)["total_bytes"], 7680, {
+        3840: "4 bytes for every number: float64 has 8", 6624: "one array as large as the parameters is missing: the gradients, or one of Adam's two",
+        4224: "input and output are left out", 7296: "the output is left out", 4608: "the input is left out"})
+    check("batch 24", training_memory(Linear(32, 4), (24, 32), dtype=np.float64)["total_bytes"], 11_136, {
+        15_360: "twice the batch is not twice the memory: parameters, gradients and state stay"})
+    model = Sequential(Linear(16, 32), ReLU(), Linear(32, 4))
+    on_shapes = training_memory(model, (8, 16))
+    x = make_input(model, (8, 16))
+    y = model(x)
+    really = sum(a.nbytes for a in kept_arrays(y, [x.data, y.data, *weight_arrays(model)]))
+    check("activations on shapes = really kept", on_shapes["activations"], really)
+    adam, sgd = (training_memory(model, (8, 16), optimizer)["total_bytes"] for optimizer in ("adam", "sgd"))
+    check("Adam's extra", adam - sgd, 2 * 4 * count_parameters(model))
+
+
+test_training_categories()
+
+# %% [markdown]
+"""
+Twice the batch took 1.45 times the memory: parameters, gradients and Adam's two arrays did not move. On the back of an envelope: GPT-2 small with 124 million parameters at 4 bytes and 200 MB of activations, Adam (decimal MB, as envelopes have it). And then the same model asked
+properly, activations and all, which needs no machine to hold it:
+"""
+
+# %%
+envelope = training_categories(496, 496, OPTIMIZER_ARRAYS["adam"], 200, 0, 0)
+print(f"envelope: {envelope['total_bytes']:,} MB, {envelope['total_bytes'] / envelope['parameters']:.2f} times the parameters")
+with shape_only():
+    model = gpt(768, 12, 12)
+for batch in (1, 8):
+    held = training_memory(model, (batch, 1024, 768))
+    line = ", ".join(f"{key} {value / MB:,.0f}" for key, value in held.items() if isinstance(value, int) and value)
+    print(f"GPT-2 small, batch {batch}, in MB: {line}")
+
+# %% [markdown]
+"""
+Where the envelope had 200 MB, this framework keeps thousands: it remembers the input of *every* op, and softmax and gelu are written out of many. At batch 8 the rest hardly matters. That is why "how large is the model?" does not answer "will it fit?".
+
+<details><summary>Reflect: training runs out of memory. What helps when activations dominate, what when parameters do?</summary>
+Activations: a smaller batch, shorter sequences, <em>checkpointing</em> (keep only every k-th layer's output and run the ones between again during backward: less memory for about a third more arithmetic). Parameters: an optimizer with less state, fewer bytes per number, spreading over machines.
+</details>
+<details><summary>Parameter memory against activation memory: which one matters when a model only serves requests?</summary>
+Nothing is kept under <code>no_grad</code>, so parameters dominate, plus the largest temporaries. In training it is usually the other way round.
+</details>
+<details><summary>The peak is far above parameters + input + kept activations. What does it say?</summary>
+Temporaries: some op, or an expression such as <code>a*a + b*b</code>, needs much for a moment. <code>memory_efficiency</code> is that ratio; fusing or working in place raises it.
+</details>
+<details><summary>Why is the resident size no good for this section?</summary>
+It counts pages, not arrays: freed memory may stay with the process, untouched memory is not there yet, and Python itself is in it. It answers "what does the machine notice?", not "what did this pass hold?".
+</details>
+"""
+
+# %% [markdown]
+"""
+## 5. How long
+
+*60 minutes · 16 points*
+
+**Question.** Two people time the same model on the same machine. One says 5.2 ms, the other 14.1 ms. Both read their clock correctly. Who is right?
+
+Look first. One fresh model, sixteen calls, nothing else:
+"""
+
+# %%
+def bar(value, largest, width=48):
+    """Draw a bar of `value` on a scale that ends at `largest`."""
+    return "█" * max(1, round(width * value / largest)) if value and largest else ""
+
+
+fresh = Sequential(Linear(784, 128), ReLU(), Linear(128, 10))
+picture = Tensor(np.random.default_rng(0).standard_normal((64, 784)))
+first_times = []
+for _ in range(16):
+    start = perf_counter_ns()
+    fresh(picture)
+    first_times.append((perf_counter_ns() - start) / 1e6)
+for i, ms in enumerate(first_times):
+    print(f"call {i + 1:2d} {ms:8.3f} ms {bar(ms, max(first_times))}")
+
+# %% [markdown]
+"""
+The first call towers. "Warmup is the just-in-time compiler", people say. NumPy has no such compiler. What there is instead, each shown by itself: the operating system hands out memory only when it is first touched
+(*page faults*); the processor keeps what it used a moment ago near by (*caches*); and the BLAS library's threads sleep when nobody multiplies.
+"""
+
+# %%
+def once(function):
+    """Milliseconds of one call."""
+    start = perf_counter_ns()
+    function()
+    return (perf_counter_ns() - start) / 1e6
+
+
+fresh_memory = np.empty(4_000_000, np.float32)
+print(f"pages:   first write {once(lambda: fresh_memory.fill(1)):6.2f} ms, second write {once(lambda: fresh_memory.fill(1)):6.2f} ms")
+near, far = np.ones(60_000, np.float32), np.ones(6_000_000, np.float32)
+far.sum()
+print(f"caches:  after other work {once(near.sum):6.3f} ms, right again {once(near.sum):6.3f} ms")
+square = np.ones((256, 256), np.float32)
+time.sleep(0.05)
+print(f"threads: after a pause {once(lambda: square @ square):6.2f} ms, right again {once(lambda: square @ square):6.2f} ms")
+
+# %% [markdown]
+"""
+### The clock
+
+A clock has a *resolution*, the smallest step it can show, and an *overhead*, what reading it costs. A call that is shorter than a thousand steps cannot be read to a tenth of a per cent, so short calls are timed in
+**blocks**: many calls between two reads. A block's mean is not a latency, though: whatever towered inside it is averaged away. Given: what this clock can do, found out once.
+"""
+
+# %%
+#| export
+class ClockFacts(NamedTuple):
+    """What a clock can do: its smallest step and what two reads back to back cost, in nanoseconds."""
+
+    resolution_ns: int
+    overhead_ns: int
+
+# %%
+#| export
+@lru_cache(maxsize=1)
+def clock_facts():
+    """Find out once what ``perf_counter_ns`` can do on this machine."""
+    gaps = []
+    for _ in range(2000):
+        start = perf_counter_ns()
+        gaps.append(perf_counter_ns() - start)
+    return ClockFacts(min((gap for gap in gaps if gap > 0), default=1_000_000), sorted(gaps)[1000])
+
+# %%
+#| export
+def block_size(call_ns):
+    """Return how many calls of ``call_ns`` must stand between two reads so that a thousand clock steps pass."""
+    least = 1000 * clock_facts().resolution_ns
+    return 1 if call_ns >= least else ceil(least / max(call_ns, 1))
+
+# %%
+print(f"this clock steps by {clock_facts().resolution_ns} ns; calls under {clock_facts().resolution_ns} µs are timed in blocks")
+for call_ns in (5_000, 50_000, 5_000_000):
+    print(f"a call of {call_ns:>9,} ns: {block_size(call_ns)} call(s) between two reads")
+
+# %% [markdown]
+"""
+**How do you test a stopwatch?** You hand it a clock that you control. `HandedClock` stands still until somebody lets time pass. `takes(clock, 3, 5)` is a "model" whose first call takes exactly 3 ms and whose second takes 5 ms.
+Every check in this section uses them, so every answer is exact and no check waits.
+"""
+
+# %%
+class HandedClock:
+    """clock() reads nanoseconds; clock.advance(ms) lets time pass; clock.reads counts the reads."""
+
+    def __init__(self):
+        self.now, self.reads = 0, 0
+
+    def __call__(self):
+        self.reads += 1
+        return self.now
+
+    def advance(self, ms):
+        self.now += round(ms * 1e6)
+
+
+def takes(clock, *each_ms):
+    """Make a model whose calls take these milliseconds, one after another; the last one for ever."""
+    todo = list(each_ms)
+
+    def model(x=None):
+        clock.advance(todo.pop(0) if len(todo) > 1 else todo[0])
+        return x
+    return model
+
+# %% [markdown]
+"""
+**Task.** Write `time_calls(call, warmup, iterations, clock)`: call `call()` `warmup` times without looking at the clock; then `iterations` times, each **between two reads** of `clock()`. Return a list of the
+differences, in the clock's own nanoseconds. A sample is exactly two reads: nothing else may stand between them but the call.
+
+Example: with calls that take 9, 2, 3 ms, `time_calls(call, 1, 2, clock)` is `[2_000_000, 3_000_000]`.
+
+<details><summary>Hint 1: idea</summary>
+Two loops. The first throws its result away.
+</details>
+<details><summary>Hint 2: approach</summary>
+Read, call, read: <code>start = clock()</code>, the call, and only then the difference.
+</details>
+<details><summary>Hint 3: worked example, other numbers</summary>
+Reads 100, 160, 200, 290 and no warmup: the samples are 60 and 90. The 40 between 160 and 200 belong to nobody.
+</details>
+"""
+
+# %% nbgrader={"grade": false, "grade_id": "time-calls", "solution": true}
+#| export
+def time_calls(call, warmup, iterations, clock):
+    """Call ``warmup`` times unread, then ``iterations`` times, each between two reads of ``clock``; return the ns."""
+    ### BEGIN SOLUTION
+    for _ in range(warmup):
+        call()
+    times = []
+    for _ in range(iterations):
+        start = clock()
+        call()
+        times.append(clock() - start)
+    return times
+    ### END SOLUTION
+
+# %% nbgrader={"grade": true, "grade_id": "test-time-calls", "points": 4, "skill": "timing"}
+def test_time_calls():
+    """Exact samples from a handed clock; warmup is left out; two reads a sample."""
+    clock = HandedClock()
+    samples = time_calls(takes(clock, 49, 12, 5.1, 5.2, 5.0, 5.3, 50.0), 2, 5, clock)
+    check("five samples after two warmup calls, ns", samples, [5_100_000, 5_200_000, 5_000_000, 5_300_000, 50_000_000], {
+        (49_000_000, 12_000_000, 5_100_000, 5_200_000, 5_000_000): "the warmup calls were kept as samples",
+        (49_000_000, 12_000_000, 5_100_000, 5_200_000, 5_000_000, 5_300_000, 50_000_000): "the warmup calls were kept as samples"})
+    check("reads of the clock", clock.reads, 10, {14: "the clock was read during warmup", 6: "one read a call: then the loop itself is timed too"})
+    check("how long all that took", clock.now, 131_600_000)
+    check("no iterations, no samples", time_calls(takes(clock, 1), 3, 0, clock), [])
+
+
+test_time_calls()
+
+# %% [markdown]
+"""
+### What to say about a hundred numbers
+
+**Question.** Five calls took 5.1, 5.2, 5.0, 5.3 and 50.0 ms. How long does a call take?
+"""
+
+# %%
+five = [5.1, 5.2, 5.0, 5.3, 50.0]
+print(f"mean {fmean(five):.2f} ms, and no call took anything like that; sorted: {sorted(five)}, the middle one is {sorted(five)[2]}")
+
+# %% [markdown]
+"""
+The mean answers "how long will a million calls take?". The **median** answers "how long does a call take?". The slow ones are not thrown away: they show in the high **percentiles**, where users feel them.
+
+There are nine definitions of a percentile in use. Ours, everywhere in this course, is NumPy's default, *linear*: put the samples in order at positions 0 to n-1; percentile `p` sits at position `p / 100 * (n - 1)`; between two positions, go straight from
+one sample to the next. It never leaves the observed range.
+
+**Task.** Write `percentile(samples, p)`; the samples may come in any order and must stay in it. No samples, or a `p` outside 0 to 100: `ValueError`.
+
+<details><summary>Hint 1: idea</summary>
+The position's whole part says between which two; its fraction says how far.
+</details>
+<details><summary>Hint 2: approach</summary>
+<code>sorted</code> makes a new list. <code>floor(position)</code> is the lower index; the upper one is one more, but not past the end.
+</details>
+<details><summary>Hint 3: worked example, other numbers</summary>
+[10, 20, 40], p = 75: position 1.5, between 20 and 40, half way: 30.
+</details>
+"""
+
+# %% nbgrader={"grade": false, "grade_id": "percentile", "solution": true}
+#| export
+def percentile(samples, p):
+    """Return percentile ``p`` (0 to 100), linear between samples: position p/100 * (n-1), as NumPy's default."""
+    ### BEGIN SOLUTION
+    ordered = sorted(samples)
+    if not ordered or not 0 <= p <= 100:
+        raise ValueError(f"percentile {p} of {len(ordered)} samples; want 0 to 100 and at least one sample")
+    position = p / 100 * (len(ordered) - 1)
+    low = floor(position)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (ordered[high] - ordered[low]) * (position - low)
+    ### END SOLUTION
+
+# %% nbgrader={"grade": true, "grade_id": "test-percentile", "points": 3, "skill": "statistics"}
+def test_percentile():
+    """The median of the five, other percentiles, edges."""
+    five = [5.1, 5.2, 5.0, 5.3, 50.0]
+    check("median of 5.1, 5.2, 5.0, 5.3, 50.0", percentile(five, 50), 5.2, {14.12: "that is the mean", 5.0: "the samples were not sorted", 5.3: "off by one", 5.1: "off by one"})
+    check("percentile 90 of the same", percentile(five, 90), 32.12, {50.0: "rounded up to the next sample", 5.3: "rounded down to a sample", 27.65: "position p/100 * n - 1/2: another definition"})
+    check("percentile 75 of 10, 20, 40", percentile([40, 10, 20], 75), 30.0)
+    check("percentiles 0 and 100", [percentile(five, 0), percentile(five, 100)], [5.0, 50.0])
+    check("one sample", percentile([7.0], 99), 7.0)
+    check("the samples stay in their order", five, [5.1, 5.2, 5.0, 5.3, 50.0], {(5.0, 5.1, 5.2, 5.3, 50.0): "sorted in place; use sorted()"})
+    check_raises("no samples", ValueError, lambda: percentile([], 50))
+    check_raises("percentile 101", ValueError, lambda: percentile(five, 101))
+
+
+test_percentile()
+
+# %% [markdown]
+"""
+**How sure is a median?** Think of a coin. Each sample falls below the *true* median with probability ½, whatever the distribution looks like. So "how many of my n samples lie below it?" is a count of heads in n tosses, and we know all about those:
+exactly `comb(n, k)` of the `2**n` outcomes have k heads.
+
+Put the samples in order and walk in from both ends. Leaving out the lowest `j - 1` and highest `j - 1` samples, the interval from the j-th lowest to the j-th highest misses the true median with a probability of
+`(comb(n, 0) + … + comb(n, j-1)) / 2**n` **at each end**. We allow one in forty at each end; that makes a 95 % interval.
+
+| n = 8 | at most 0 heads | at most 1 | |
+|---|---|---|---|
+| outcomes of 256 | 1 | 9 | |
+| times 40 | 40 ≤ 256 | 360 > 256 | so j = 1: from the lowest to the highest |
+
+**Task.** Two functions.
+- `median_interval(samples)`: `(low, high)` for the largest `j` that the rule allows, `None` when even j = 1 is not allowed. Compute with whole numbers: `40 * count <= 2**n`.
+- `least_samples(p)`: from how many samples on can percentile `p` have such an interval at all? The widest interval runs from the lowest to the highest sample. It misses when *all* samples lie below (probability `(p/100)**n`) or all above
+(`(1 - p/100)**n`); each must be at most 1/40.
+
+**Guess first:** how many samples does p99 need? People quote it from 100. Put your own number below.
+
+<details><summary>Hint 1: idea</summary>
+Count outcomes from the left, one k after another, while the rule holds. How many steps you got is j.
+</details>
+<details><summary>Hint 2: approach</summary>
+<code>comb(n, k + 1) = comb(n, k) * (n - k) // (k + 1)</code>, so no factorial is needed. With <code>ordered = sorted(samples)</code> the ends are <code>ordered[j - 1]</code> and <code>ordered[n - j]</code>. For the second function, a <code>while</code> loop that counts n up.
+</details>
+<details><summary>Hint 3: worked example, other numbers</summary>
+n = 10: counts 1, 11, 56 of 1,024. 40·1 and 40·11 = 440 pass, 40·56 does not: j = 2, from the second lowest to the second highest. For the quartile p = 25: all above has probability 0.75**n, the larger of the two; 0.75**12 = 0.032 is too much, 0.75**13 = 0.024 passes: 13.
+</details>
+"""
+
+# %%
+guess("samples that a p99 needs", 100, sure=0.6)
+
+# %% nbgrader={"grade": false, "grade_id": "median-interval", "solution": true}
+#| export
+def median_interval(samples):
+    """Return (low, high), an exact 95 % interval of the median from order statistics; None under six samples.
+
+    The binomial's tails hold at most 1/40 each. It assumes independent samples: call it the interval "of this run".
+    """
+    ### BEGIN SOLUTION
+    ordered, n = sorted(samples), len(samples)
+    j, count, term = 0, 0, 1
+    while 40 * (count + term) <= 2**n:
+        count += term
+        j += 1
+        term = term * (n - j + 1) // j
+    return (ordered[j - 1], ordered[n - j]) if j else None
+    ### END SOLUTION
+
+
+def least_samples(p):
+    """Return how many samples percentile ``p`` needs to have a two-sided 95 % interval at all."""
+    if not 0 < p < 100:
+        raise ValueError(f"percentile {p} never has a two-sided interval; want strictly between 0 and 100")
+    ### BEGIN SOLUTION
+    worst, n = max(p, 100 - p) / 100, 1
+    while worst**n > 1 / 40:
+        n += 1
+    return n
+    ### END SOLUTION
+
+# %% nbgrader={"grade": true, "grade_id": "test-median-interval", "points": 5, "skill": "statistics"}
+def test_median_interval():
+    """Exact intervals by hand, and what each percentile needs."""
+    check("6 samples", median_interval([3.0, 1.0, 2.0, 6.0, 5.0, 4.0]), (1.0, 6.0), {(2.0, 5.0): "one step too far in: 40 * 7 > 64"})
+    check("5 samples", median_interval([5.1, 5.2, 5.0, 5.3, 50.0]), None, {(5.0, 50.0): "40 * 1 > 32: five samples cannot say"})
+    check("10 samples", median_interval(list(range(1, 11))), (2, 9), {(3, 8): "one step too far in", (1, 10): "a closer interval is allowed"})
+    check("100 samples", median_interval(list(range(1, 101))), (40, 61), {(41, 60): "one step too far in", (40, 60): "not symmetric: the ends are j-th lowest and j-th highest", (39, 62): "a closer interval is allowed"})
+    check("1,000 samples", median_interval(list(range(1, 1001))), (469, 532))
+    check("the median needs", least_samples(50), 6, {5: "1/20 at one end: the interval has two ends, 1/40 each"})
+    check("p90 needs", least_samples(90), 36, {29: "1/20 at one end: the interval has two ends, 1/40 each"})
+    check("p95 needs", least_samples(95), 72, {59: "1/20 at one end: the interval has two ends, 1/40 each"})
+    check("p99 needs", least_samples(99), 368, {299: "1/20 at one end: the interval has two ends, 1/40 each", 100: "100 samples have no p99"})
+    check("the first percentile, by symmetry", least_samples(1), 368, {1: "all samples may lie above, too"})
+
+
+test_median_interval()
+
+# %%
+settle("samples that a p99 needs", least_samples(99))
+print("the p99 of 100 samples has no interval: it is nearly the maximum of that run")
+
+# %% [markdown]
+"""
+Given: the same interval for the other percentiles, with a coin that falls on "below" with probability `p / 100`.
+"""
+
+# %%
+#| export
+def percentile_interval(samples, p):
+    """Return (low, high), the 95 % interval of percentile ``p`` from order statistics; None with too few samples."""
+    ordered, n, q = sorted(samples), len(samples), p / 100
+    if n < least_samples(p):
+        return None
+    k = np.arange(1, n + 1)
+    ways = np.concatenate([[0.0], np.cumsum(np.log((n - k + 1) / k))])  # log of comb(n, k)
+    chance = np.exp(ways + np.arange(n + 1) * np.log(q) + (n - np.arange(n + 1)) * np.log1p(-q))
+    at_most = np.cumsum(chance)  # at_most[k]: probability of at most k samples below
+    at_least = np.cumsum(chance[::-1])[::-1]
+    low = int((at_most <= 1 / 40).sum())  # the low-th lowest
+    high = int((at_least > 1 / 40).sum())  # the first position that is passed with at most 1/40
+    return ordered[max(low, 1) - 1], ordered[min(high, n) - 1]
+
+# %%
+print("the median's, both ways:", median_interval(range(1, 101)), percentile_interval(range(1, 101), 50))
+print("p90 of 1..100:", percentile_interval(range(1, 101), 90), "  p99 of 1..100:", percentile_interval(range(1, 101), 99))
+
+# %% [markdown]
+"""
+**Task.** Write `summarize(times_ms)`: a dict that says what a list of times says. Keys: `mean`, `median`, `std` (of the sample: divided by n - 1; 0.0 for a single time), `min`, `max`, `p50`, `p95`, `p99`, `iqr` (percentile 75 minus percentile 25), `ci95` (the median's
+interval) and `unsupported`: those of `"p50"`, `"p95"`, `"p99"` that have fewer samples than they need. Such a percentile is still given, and always marked. `fmean` and `stdev` are imported.
+
+Example: `summarize([2.0, 4.0])["std"]` is the square root of 2, and all three percentiles are unsupported.
+"""
+
+# %% nbgrader={"grade": false, "grade_id": "summarize", "solution": true}
+#| export
+def summarize(times_ms):
+    """Say what times say: mean, median, std, min, max, p50, p95, p99, iqr, ci95 and what of it is unsupported."""
+    ### BEGIN SOLUTION
+    summary = {"mean": fmean(times_ms), "median": percentile(times_ms, 50),
+               "std": stdev(times_ms) if len(times_ms) > 1 else 0.0, "min": min(times_ms), "max": max(times_ms)}
+    for p in (50, 95, 99):
+        summary[f"p{p}"] = percentile(times_ms, p)
+    summary["iqr"] = percentile(times_ms, 75) - percentile(times_ms, 25)
+    summary["ci95"] = median_interval(times_ms)
+    summary["unsupported"] = [f"p{p}" for p in (50, 95, 99) if len(times_ms) < least_samples(p)]
+    return summary
+    ### END SOLUTION
+
+# %% nbgrader={"grade": true, "grade_id": "test-summarize", "points": 4, "skill": "statistics"}
+def test_summarize():
+    """Every key, exactly, for five times and for a hundred."""
+    five = summarize([5.1, 5.2, 5.0, 5.3, 50.0])
+    check("mean", five["mean"], 14.12, {5.2: "that is the median"})
+    check("median and p50", [five["median"], five["p50"]], [5.2, 5.2], {(14.12, 14.12): "that is the mean"})
+    check("std", five["std"], 20.0579, {17.9403: "divided by n, not by n - 1"}, rtol=1e-4)
+    check("lowest and highest", [five["min"], five["max"]], [5.0, 50.0])
+    check("iqr", five["iqr"], 0.2, {45.0: "that is highest minus lowest"})
+    check("five samples support", five["unsupported"], ["p50", "p95", "p99"], {(): "none of them has enough samples"})
+    hundred = summarize([float(i) for i in range(1, 101)])
+    check("p95 and p99 of 1..100", [hundred["p95"], hundred["p99"]], [95.05, 99.01])
+    check("its interval", hundred["ci95"], (40.0, 61.0))
+    check("a hundred samples support all but", hundred["unsupported"], ["p99"], {("p95", "p99"): "p95 needs 72", (): "p99 needs 368"})
+    check("one sample has no spread", summarize([2.0])["std"], 0.0)
+
+
+test_summarize()
+
+# %% [markdown]
+"""
+### The whole instrument
+
+What is left is care, and it is given. Read it, for each line answers something that goes wrong in practice:
+
+- **garbage**: Python's collector may stop the world in the middle of a sample. Collect once before, keep it off, put it back on only if it was on, whatever happens.
+- **neighbours**: consecutive samples resemble each other (a noisy second makes thirty slow samples). Samples are spread over a stretch of time; the gaps are filled with *untimed calls*. Filling them with sleep measured 4 to 7 times too long, because the machine dozes off.
+- **doubts travel with the result**: outliers are counted, never dropped; two halves that disagree make it `stable=False`; a spread over 10 % is a warning.
+- **what was timed** is written down: a number without its workload cannot be compared with anything.
+"""
+
+# %%
+def garbage(n=2000):
+    """Make n little circles that only the collector can free."""
+    for _ in range(n):
+        circle = []
+        circle.append(circle)
+
+
+for name, switch in (("collector on ", gc.enable), ("collector off", gc.disable)):
+    switch()
+    slowest = max(once(garbage) for _ in range(60))
+    typical = percentile([once(garbage) for _ in range(60)], 50)
+    gc.enable()
+    print(f"{name}: typical {typical:6.3f} ms, slowest of 60 {slowest:6.3f} ms")
+_ = gc.collect()
+
+# %%
+#| export
+@contextmanager
+def quiet():
+    """Collect garbage once, then keep the collector off inside the block; it goes back on only if it was on."""
+    was_on = gc.isenabled()
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+# %%
+#| export
+@contextmanager
+def gradients(enabled):
+    """Remember how tensors are made inside the block, or do not; afterwards it is as before."""
+    state = thread_state()
+    before, state.grad_enabled = state.grad_enabled, enabled
+    try:
+        yield
+    finally:
+        state.grad_enabled = before
+
+# %%
+#| export
+def whole(what, value, least):
+    """Return ``value`` as an int; ``TypeError`` unless an integer (a bool is none), ``ValueError`` below ``least``."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
+        raise TypeError(f"{what} is {value!r}; want an integer of at least {least}")
+    if value < least:
+        raise ValueError(f"{what} is {value}; want at least {least}")
+    return int(value)
+
+# %% [markdown]
+"""
+**What runs.** `forward_of` from section 3 refuses what gives no Tensor; that includes a model that hands back a *generator*: it has not computed anything yet, so its "latency" would be a lie. The check is made on the first call, which is
+reported apart; the calls that count go to the model directly.
+"""
+
+# %%
+#| export
+def calls_of(model, x):
+    """Return two functions that run the model on ``x``: one that checks the output, one that is bare."""
+    checked = partial(forward_of(model), x)
+    return checked, partial(model if callable(model) else model.forward, x)
+
+# %%
+#| export
+def _warm_up(call, warmup, budget_ns=50_000_000):
+    """Call ``warmup`` times, then until medians of five stop falling or the budget ends: (calls, settled, last ns)."""
+    times, settled, start = [], False, perf_counter_ns()
+    while len(times) < warmup or (not settled and perf_counter_ns() - start < budget_ns):
+        times += time_calls(call, 0, 1, perf_counter_ns)
+        settled = len(times) >= 10 and percentile(times[-5:], 50) >= 0.98 * percentile(times[-10:-5], 50)
+    return len(times), settled, percentile(times[-5:], 50)
+
+# %%
+#| export
+def _spread_samples(call, iterations, block, budget_ns=60_000_000):
+    """Take samples of ``block`` calls, spread over the budget; the gaps are filled with untimed calls."""
+    def many():
+        for _ in range(block):
+            call()
+
+    times = []
+    for _ in range(iterations):
+        start = perf_counter_ns()
+        times += time_calls(call if block == 1 else many, 0, 1, perf_counter_ns)
+        while perf_counter_ns() - start < budget_ns / iterations:
+            call()
+    return [ns / block for ns in times]
+
+# %%
+#| export
+def _sample(checked, bare, warmup, iterations, clock):
+    """Take the samples: (times in ns, first call in ns, block size, warmup calls, whether warmup settled)."""
+    if clock is not None:  # a handed clock: nothing calibrated, nothing in blocks, exactly two reads a sample
+        first = time_calls(checked, 0, min(warmup, 1), clock)
+        times = time_calls(checked, max(warmup - 1, 0), iterations, clock)
+        return times, (first or times)[0], 1, warmup, None
+    first = time_calls(checked, 0, 1, perf_counter_ns)[0]
+    calls, settled, typical = _warm_up(bare, warmup - 1) if warmup > 1 else (0, False, first)
+    block = block_size(typical)
+    return _spread_samples(bare, iterations, block), first, block, calls + 1, settled
+
+# %%
+#| export
+@lru_cache(maxsize=1)
+def _cpu_name():
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        lines = []
+    named = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return named[0] if named else platform.processor() or platform.machine() or "unknown"
+
+# %%
+#| export
+def environment():
+    """Return what a measurement depends on beside the model: CPU, Python, NumPy, BLAS and its threads."""
+    blas = next((lib for lib in threadpool_info() if lib["user_api"] == "blas"), {})
+    return {"device": "cpu", "cpu": _cpu_name(), "python": platform.python_version(), "numpy": np.__version__,
+            "blas": f"{blas.get('internal_api', 'unknown')} {blas.get('version') or ''}".strip(),
+            "blas_threads": int(blas.get("num_threads", 1))}
+
+# %%
+#| export
+def _workload(model, x, warmup, iterations):
+    """Write down what was timed, so that nobody compares unlike runs."""
+    return {"model": type(model).__name__, "shapes": [list(getattr(x, "shape", ()))],
+            "dtypes": [str(getattr(x, "dtype", "unknown"))],
+            "mode": "train" if getattr(model, "training", False) else "eval", "gradient": "no_grad",
+            "warmup": warmup, "iterations": iterations, "stages": "one call of the model", **environment()}
+
+# %% [markdown]
+"""
+**Doubts.** The lag-1 autocorrelation asks whether a sample resembles the one before it: near 0, no; near 1, the samples hang together and the interval speaks of this run only. Tukey's fences count outliers: *mild* beyond 1.5, *severe* beyond 3 times the iqr outside of the middle half.
+"""
+
+# %%
+#| export
+def _resemblance(times):
+    """Return the lag-1 autocorrelation of the samples, 0.0 where it cannot be known."""
+    off = np.asarray(times, float) - fmean(times)
+    power = float(off @ off)
+    return float(off[1:] @ off[:-1]) / power if len(times) > 2 and power > 0 else 0.0
+
+# %%
+#| export
+def _outliers(times):
+    """Count samples beyond Tukey's fences: mild 1.5 to 3 times the iqr outside the middle half, severe beyond."""
+    low, high = percentile(times, 25), percentile(times, 75)
+    beyond = [max(low - ms, ms - high) for ms in times]
+    severe = sum(far > 3 * (high - low) for far in beyond)
+    return {"mild": sum(far > 1.5 * (high - low) for far in beyond) - severe, "severe": severe}
+
+# %%
+#| export
+def _doubts(stats, traced):
+    """Return one sentence for each reason to trust these numbers less."""
+    median, said = stats["median"], []
+    if traced:
+        said.append("tracemalloc was tracing: small ops are two to four times slower under it; stop tracing to time")
+    if stats["below_resolution"]:
+        said.append("the call is below the clock's resolution: too short for this clock")
+    if stats["iqr"] > 0.1 * median:
+        said.append(f"spread: the middle half of the samples spans {stats['iqr'] / median:.0%} of the median"
+                    if median else "spread: the samples differ although their median is 0")
+    if stats["outliers"]["severe"]:
+        count = stats["outliers"]["severe"]
+        said.append(f"{count} severe outlier(s), up to {stats['max']:.3g} ms; counted, not dropped")
+    if not stats["stable"]:
+        said.append("not stable: the first and the second half of the run disagree by more than a tenth")
+    if stats["lag1"] > 0.5:
+        said.append(f"neighbours hang together (lag-1 {stats['lag1']:.2f}): the interval is of this run only")
+    if stats["warmup_stable"] is False and stats["warmup_calls"] > 1:
+        said.append("the times were still falling when the warmup budget ended")
+    return said
+
+# %% [markdown]
+"""
+And together. The result is plain data: `stats["median"]` and `stats.median` are the same, and it can be written as JSON.
+"""
+
+# %%
+#| export
+class LatencyStatistics(dict):
+    """What was measured, all in milliseconds: ``stats["median"]`` or ``stats.median``; see ``latency_statistics``."""
+
+    def __getattr__(self, name):
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(f"latency statistics have no {name!r}; there are {', '.join(self)}") from None
+
+# %%
+#| export
+def _statistics(times, first, block, warmup_calls, settled, clock):
+    """Make the result of the raw samples (ns): what they say, then what speaks against it."""
+    ms = [t / 1e6 for t in times]
+    stats = LatencyStatistics(summarize(ms))
+    halves = [percentile(half, 50) for half in (ms[:len(ms) // 2], ms[len(ms) // 2:]) if half]
+    shortest_ms = 0.0 if clock is not None else 100 * clock_facts().resolution_ns / block / 1e6
+    if block > 1:
+        stats["unsupported"] = [p for p in ("p50", "p95", "p99") if p in stats["unsupported"] or p != "p50"]
+    stats |= {"intervals": {f"p{p}": None if f"p{p}" in stats["unsupported"] else percentile_interval(ms, p)
+                            for p in (50, 95, 99)},
+              "first_call": first / 1e6, "samples": len(ms),
+              "samples_are": "calls" if block == 1 else f"means of {block} calls",
+              "outliers": _outliers(ms), "lag1": _resemblance(ms), "half_medians": halves,
+              "stable": len(halves) == 2 and abs(halves[0] - halves[1]) <= 0.1 * stats["median"],
+              "warmup_calls": warmup_calls, "warmup_stable": settled,
+              "below_resolution": stats["median"] <= shortest_ms, "times_ms": ms}
+    return stats
+
+# %%
+#| export
+def latency_statistics(model, input_tensor, warmup=10, iterations=100, *, clock=None):
+    """Time the model's call, without gradients and in its present mode; times in ms, percentiles linear.
+
+    Keys: mean, median, std, min, max, p50, p95, p99, iqr, ci95 (of the median, of this run), intervals, unsupported
+    (percentiles that this many samples cannot support), first_call, samples, samples_are ("calls" or "means of k
+    calls"), outliers, lag1, half_medians, stable, warnings, warmup_calls, warmup_stable, below_resolution, workload,
+    times_ms.
+
+    With a ``clock`` (a function that reads nanoseconds) nothing is calibrated and nothing timed in blocks: a sample is
+    two reads. The first call is part of the warmup; without warmup it is a sample.
+    """
+    warmup, iterations = whole("warmup", warmup, 0), whole("iterations", iterations, 1)
+    checked, bare = calls_of(model, input_tensor)
+    traced = tracemalloc.is_tracing()
+    with untouched(model), gradients(False), quiet():
+        stats = _statistics(*_sample(checked, bare, warmup, iterations, clock), clock)
+    stats["warnings"] = _doubts(stats, traced)
+    if thread_state().hearers:
+        stats["warnings"].append("somebody listens at the door: these times include the listener")
+    stats["workload"] = _workload(model, input_tensor, warmup, iterations)
+    return stats
+
+# %%
+#| export
+def measure_latency(model, input_tensor, warmup=10, iterations=100, *, clock=None):
+    """Return the median milliseconds of one call of the model; see ``latency_statistics`` for everything else."""
+    return latency_statistics(model, input_tensor, warmup, iterations, clock=clock)["median"]
+
+# %%
+clock = HandedClock()
+exact = latency_statistics(takes(clock, 49, 5.1, 5.2, 5.0, 5.3, 50.0), picture, warmup=1, iterations=5, clock=clock)
+print(f"handed clock: median {exact.median} ms, mean {exact.mean:.2f} ms, first call {exact.first_call} ms, unsupported {exact.unsupported}")
+print(*exact["warnings"], sep="\n")
+
+# %%
+#| export
+def latency_table(stats):
+    """Return latency statistics as a few lines of text; what is unsupported is marked with a star."""
+    star = {p: "*" if p in stats["unsupported"] else " " for p in ("p50", "p95", "p99")}
+    low, high = stats["ci95"] or (None, None)
+    interval = "no interval: under 6 samples" if low is None else f"95 % interval {low:.4g} to {high:.4g}, of this run"
+    lines = [f"median {stats['median']:10.4g} ms{star['p50']} {interval}",
+             f"p95    {stats['p95']:10.4g} ms{star['p95']}", f"p99    {stats['p99']:10.4g} ms{star['p99']}",
+             f"mean   {stats['mean']:10.4g} ms   std {stats['std']:.3g}, {stats['min']:.4g} to {stats['max']:.4g}",
+             f"first  {stats['first_call']:10.4g} ms   {stats['samples']} samples, {stats['samples_are']}"]
+    if "*" in star.values():
+        lines.append("* more samples, or single calls, are needed to support this percentile")
+    return "\n".join(lines + [f"! {text}" for text in stats["warnings"]])
+
+# %%
+print(latency_table(latency_statistics(fresh, picture)))
+
+# %% [markdown]
+"""
+**What if** you time the same code twice? Guess whether the two intervals overlap. Then run the cell a few times.
+"""
+
+# %%
+runs = [latency_statistics(fresh, picture, warmup=2, iterations=30) for _ in range(2)]
+for run in runs:
+    print(f"median {run.median:.4f} ms, 95 % interval {run.ci95[0]:.4f} to {run.ci95[1]:.4f}")
+apart = runs[0].ci95[0] > runs[1].ci95[1] or runs[1].ci95[0] > runs[0].ci95[1]
+print("the intervals do not overlap: the same code 'differs'" if apart else "the intervals overlap, this time")
+
+# %% [markdown]
+"""
+**For a real model.** A service promises "p99 under 200 ms". With 20 test requests the p99 *is* the slowest request of the afternoon. With 368 you may begin to speak. And the two people from the beginning? Both read their clock rightly; one said a
+median, one a mean.
+"""
+
+# %% [markdown]
+"""
+## 6. What limits it
+
+*45 minutes · 12 points*
+
+**Question.** Two functions take a millisecond each. A friend offers you a processor that computes ten times faster. Which of the two gets faster?
+"""
+
+# %%
+numbers, answer = np.random.default_rng(0).standard_normal((2, 1_000_000)).astype(np.float32)
+left, right, product = np.random.default_rng(0).standard_normal((3, 384, 384)).astype(np.float32)
+for name, function, flop_count in (("ReLU of 1,000,000", lambda: np.maximum(numbers, 0, out=answer), 1_000_000),
+                                   ("384 x 384 product", lambda: np.matmul(left, right, out=product), 2 * 384**3)):
+    ms = percentile(time_calls(function, 3, 15, perf_counter_ns), 50) / 1e6
+    print(f"{name}: {ms:6.3f} ms for {flop_count:>11,} FLOPs: {flop_count / ms / 1e6:7.2f} GFLOP/s")
+
+# %% [markdown]
+"""
+Same machine, same minute, and one reaches a hundred times the other's rate. ReLU does not compute slowly; it *waits for memory*. Every function pays two bills at once: it computes at most at the machine's **peak** (GFLOP/s), and it moves bytes at most at the **bandwidth**
+(GB/s). The larger bill is its time:
+
+```
+time  >=  max( flops / peak ,  bytes / bandwidth )
+
+attainable GFLOP/s
+   peak ─────────────────╭────────────────────   compute
+                      ╭──╯
+                   ╭──╯   slope = bandwidth
+                ╭──╯
+             ╭──╯        memory
+             └───────────┬────────────────────▶  intensity = flops / bytes
+                    ridge point = peak / bandwidth
+```
+
+This picture is the **roofline** (Williams, Waterman and Patterson, 2009). *Intensity* says how much work a function does with each byte it moves. Left of the ridge point a faster processor buys nothing.
+
+"Memory-bound" does **not** mean "uses much memory": a function that touches 4 kB can be memory-bound, and one that fills 10 GB compute-bound. It means: *for each byte moved there is too little to compute*.
+
+Given: the machine as plain data. `bandwidth_gbs` is a number, or a table from *footprint* (how many bytes the function touches) to GB/s, for small things live in the caches, which are faster than main memory. `dispatch_us` comes in a moment.
+"""
+
+# %%
+#| export
+@dataclass(frozen=True)
+class MachineLimits:
+    """What a machine can do at most: float32 peak, bandwidth (a number or {footprint in bytes: GB/s}), cost of an op.
+
+    ``transcendental_gops`` is the rate of exp and its like in 10^9 a second, None where it does not matter. ``source``
+    says where the numbers come from.
+    """
+
+    peak_gflops: float
+    bandwidth_gbs: float | Mapping
+    dispatch_us: float
+    transcendental_gops: float | None = None
+    source: str = "handed in"
+
+    def __post_init__(self):
+        rates = self.bandwidth_gbs if isinstance(self.bandwidth_gbs, Mapping) else {0: self.bandwidth_gbs}
+        for what, value in (("peak_gflops", self.peak_gflops), *(("bandwidth_gbs", rate) for rate in rates.values()),
+                            ("transcendental_gops", self.transcendental_gops or 1.0)):
+            if amount(what, value) <= 0:
+                raise ValueError(f"{what} is {value}; want more than 0")
+        if not rates:
+            raise ValueError("bandwidth_gbs is an empty table; want at least one footprint with its GB/s")
+        amount("dispatch_us", self.dispatch_us)
+
+    def bandwidth(self, footprint):
+        """Return GB/s for a function that touches ``footprint`` bytes: straight lines over log(bytes) in the table."""
+        if not isinstance(self.bandwidth_gbs, Mapping):
+            return self.bandwidth_gbs
+        known = sorted(self.bandwidth_gbs)
+        rates_there = [self.bandwidth_gbs[size] for size in known]
+        return float(np.interp(np.log(max(footprint, 1)), np.log(np.maximum(known, 1)), rates_there))
+
+# %%
+#| export
+def amount(what, value):
+    """Return ``value`` if it is a finite number of at least 0; a sentence otherwise."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
+        raise TypeError(f"{what} is {value!r}; want a number")
+    if not (isfinite(value) and value >= 0):
+        raise ValueError(f"{what} is {value}; want a finite number of at least 0")
+    return value
+
+# %% [markdown]
+"""
+**Task.** Write the body of `roofline(flops, bytes_moved, limits, footprint=None)`, where `bandwidth` is already looked up for you. Return a dict:
+
+| key | what |
+|---|---|
+| `intensity` | FLOPs per byte (nothing moved: `inf`, or 0.0 when nothing is computed either) |
+| `ridge_point` | peak / bandwidth, FLOPs per byte |
+| `attainable_gflops` | the roof at this intensity: `min(peak, intensity * bandwidth)` |
+| `memory_ms`, `compute_ms` | the two bills, milliseconds |
+| `time_floor_ms` | the larger of them |
+| `regime` | `"memory"` left of the ridge point, else `"compute"` |
+
+Mind the units: 1 GB/s is 10⁹ bytes in 1,000 ms.
+
+<details><summary>Hint 1: idea</summary>
+Six divisions and a comparison; nothing is measured here.
+</details>
+<details><summary>Hint 2: approach</summary>
+<code>bytes / (GB/s * 1e9)</code> is in seconds; times 1,000 in milliseconds: together <code>bytes / bandwidth / 1e6</code>.
+</details>
+<details><summary>Hint 3: worked example, other numbers</summary>
+6·10⁶ FLOPs and 2·10⁶ bytes at 100 GFLOP/s and 20 GB/s: intensity 3, ridge 5, attainable 60 GFLOP/s, memory 0.1 ms, compute 0.06 ms: memory.
+</details>
+"""
+
+# %% nbgrader={"grade": false, "grade_id": "roofline", "solution": true}
+#| export
+def roofline(flops, bytes_moved, limits, footprint=None):
+    """Put work under the two roofs of a machine (Williams and others, 2009).
+
+    Keys: intensity, ridge_point, attainable_gflops, memory_ms, compute_ms, time_floor_ms, regime ("memory" or
+    "compute"). ``footprint``: bytes touched at a time, where that is not all that moved.
+    """
+    flops, bytes_moved = amount("flops", flops), amount("bytes_moved", bytes_moved)
+    bandwidth = limits.bandwidth(bytes_moved if footprint is None else footprint)
+    ### BEGIN SOLUTION
+    intensity = flops / bytes_moved if bytes_moved else inf if flops else 0.0
+    ridge = limits.peak_gflops / bandwidth
+    memory_ms, compute_ms = bytes_moved / bandwidth / 1e6, flops / limits.peak_gflops / 1e6
+    return {"intensity": intensity, "ridge_point": ridge,
+            "attainable_gflops": min(limits.peak_gflops, intensity * bandwidth),
+            "memory_ms": memory_ms, "compute_ms": compute_ms, "time_floor_ms": max(memory_ms, compute_ms),
+            "regime": "memory" if intensity < ridge else "compute"}
+    ### END SOLUTION
+
+# %% nbgrader={"grade": true, "grade_id": "test-roofline", "points": 5, "skill": "bottleneck"}
+def test_roofline():
+    """ReLU on a billion numbers, a product, and a machine that changes."""
+    gpu = MachineLimits(peak_gflops=100_000, bandwidth_gbs=900, dispatch_us=5)
+    relu = roofline(10**9, 8 * 10**9, gpu)
+    check("ReLU on 10⁹ floats: ms to move", relu["memory_ms"], 8.89, {0.00889: "seconds, not milliseconds", 8890.0: "microseconds, not milliseconds", 4.44: "read and written: 8 bytes an element, not 4"}, rtol=1e-3)
+    check("ms to compute", relu["compute_ms"], 0.01, {0.00001: "seconds, not milliseconds"})
+    check("time floor", relu["time_floor_ms"], 8.89, {8.9: "the two bills are paid at the same time: the larger one, not the sum", 0.01: "the smaller bill is not the floor"}, rtol=1e-4 * 3)
+    check("attainable GFLOP/s", relu["attainable_gflops"], 112.5, {100_000.0: "the roof is the lower of the two here"})
+    check("per cent of peak", 100 * relu["attainable_gflops"] / gpu.peak_gflops, 0.1125)
+    check("regime", relu["regime"], "memory")
+    check("ridge point, FLOPs per byte", relu["ridge_point"], 111.111, {0.009: "the other way round"}, rtol=1e-4)
+    check("a 4,096 product", roofline(2 * 4096**3, 3 * 4096**2 * 4, gpu)["regime"], "compute")
+    check("the same on a machine with a slow processor", roofline(10**9, 8 * 10**9, MachineLimits(50, 900, 5))["regime"], "compute", {"memory": "the verdict must move when the machine does"})
+    check("nothing at all", roofline(0, 0, gpu)["time_floor_ms"], 0.0)
+
+
+test_roofline()
+
+# %% [markdown]
+"""
+### Your machine
+
+Nobody's data sheet is used: the limits are measured, here. **Peak**: products of 512 x 512 float32 matrices into a ready array, best of several. **Bandwidth**: `np.add` into a ready array, over five footprints from cache to main memory. **Dispatch**: what one op costs on a single
+number, when there is nothing to compute. **Transcendentals**: `exp` has a ceiling of its own.
+
+Given, all of it, with a small cache so that it happens once per machine: the file lies in your user cache folder (or in the folder that `TINYTORCH_CACHE` names) under a key made of CPU, BLAS, threads and NumPy version.
+"""
+
+# %%
+#| export
+def _best_ns(function, repeats, inner=1):
+    """Return the shortest of several timings of ``function``, in ns a call: what the machine can do in peace."""
+    best = inf
+    for _ in range(repeats):
+        start = perf_counter_ns()
+        for _ in range(inner):
+            function()
+        best = min(best, (perf_counter_ns() - start) / inner)
+    return best
+
+# %%
+#| export
+def _measure_peak(n=512):
+    """Measure GFLOP/s of an n x n float32 product."""
+    a, b, out = np.random.default_rng(0).standard_normal((3, n, n)).astype(np.float32)
+    np.matmul(a, b, out=out)
+    return 2 * n**3 / max(_best_ns(lambda: np.matmul(a, b, out=out), 12), 1)
+
+# %%
+#| export
+def _measure_bandwidth(footprints=(96 * 1024, 768 * 1024, 6 * 1024**2, 24 * 1024**2, 96 * 1024**2)):
+    """Measure GB/s of ``out = a + b`` at each footprint (bytes of the three arrays together)."""
+    found = {}
+    for footprint in footprints:
+        a, b, out = (np.ones(footprint // 12, np.float32) for _ in range(3))
+        np.add(a, b, out=out)
+        inner = max(1, 2 * 1024**2 // footprint)
+        found[footprint] = footprint / max(_best_ns(lambda a=a, b=b, out=out: np.add(a, b, out=out), 7, inner), 1)
+    return found
+
+# %%
+#| export
+def _measure_transcendentals(n=100_000):
+    """Measure how many exponentials a nanosecond brings, in 10^9 a second."""
+    a, out = np.random.default_rng(0).standard_normal((2, n)).astype(np.float32)
+    return n / max(_best_ns(lambda: np.exp(a, out=out), 7), 1)
+
+# %%
+#| export
+def _measure_dispatch():
+    """Measure microseconds of one op on a single number: the mean of a bare op and of an op inside a layer."""
+    state, one, layer = thread_state(), Tensor([[1.0]]), Linear(1, 1, rng=np.random.default_rng(0))
+    before = state.hearers, state.scope_hearers
+    state.hearers = state.scope_hearers = ()  # nobody is to hear, or to slow down, these calls
+    try:
+        with gradients(False), quiet():
+            bare, inside = _best_ns(lambda: ops.add(one, one), 5, 1000), _best_ns(lambda: layer(one), 5, 500)
+    finally:
+        state.hearers, state.scope_hearers = before
+    return (bare + inside) / 2000
+
+# %%
+#| export
+def _cache_file():
+    """Return where limits are kept between runs: ``TINYTORCH_CACHE`` or the platform's user cache folder."""
+    if os.environ.get("TINYTORCH_CACHE"):
+        folder = Path(os.environ["TINYTORCH_CACHE"])
+    elif sys.platform == "win32":
+        folder = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "tinytorch"
+    elif sys.platform == "darwin":
+        folder = Path.home() / "Library" / "Caches" / "tinytorch"
+    else:
+        folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tinytorch"
+    return folder / "machine_limits.json"
+
+# %%
+#| export
+_CACHED = ("peak_gflops", "dispatch_us", "transcendental_gops", "source")
+
+
+def _read_cache():
+    """Return the cache's content; a missing, unreadable or spoilt file is an empty one."""
+    try:
+        content = json.loads(_cache_file().read_text(encoding="utf-8"))
+    except (OSError, ValueError, RuntimeError):  # RuntimeError: no home folder
+        return {}
+    return content if isinstance(content, dict) else {}
+
+# %%
+#| export
+def _from_cache(entry):
+    """Return the ``MachineLimits`` of a cache entry, or None when it does not hold any."""
+    try:
+        table = {int(size): rate for size, rate in entry["bandwidth_gbs"].items()}
+        return MachineLimits(bandwidth_gbs=table, **{name: entry[name] for name in _CACHED})
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return None
+
+# %%
+#| export
+def _write_cache(key, limits):
+    """Put limits into the cache, whole or not at all; a place that cannot be written is left alone."""
+    entry = {name: getattr(limits, name) for name in _CACHED}
+    entry["bandwidth_gbs"] = {str(size): rate for size, rate in limits.bandwidth_gbs.items()}
+    temporary = None
+    try:
+        file = _cache_file()
+        text = json.dumps({**_read_cache(), key: entry}, indent=1, allow_nan=False)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", dir=file.parent, suffix=".tmp", delete=False, encoding="utf-8") as out:
+            temporary = out.name
+            out.write(text)
+        os.replace(temporary, file)
+    except (OSError, ValueError, RuntimeError):
+        if temporary:
+            Path(temporary).unlink(missing_ok=True)
+
+# %%
+#| export
+_known_limits: dict[str, MachineLimits] = {}
+
+
+def machine_limits(refresh=False):
+    """Return this machine's measured ``MachineLimits``: peak GFLOP/s, GB/s by footprint, cost of an op; a second, once.
+
+    Kept per process and on disk under CPU, BLAS, threads and NumPy version; ``refresh=True`` measures anew.
+    """
+    here = environment()
+    key = " | ".join(str(here[part]) for part in ("cpu", "blas", "blas_threads", "numpy"))
+    if not refresh and key not in _known_limits and (kept := _from_cache(_read_cache().get(key))):
+        _known_limits[key] = kept
+    if refresh or key not in _known_limits:
+        where = f"{here['cpu']}, {here['blas']}, {here['blas_threads']} thread(s)"
+        source = f"measured {time.strftime('%Y-%m-%d')}: {where}"
+        _known_limits[key] = MachineLimits(_measure_peak(), _measure_bandwidth(), _measure_dispatch(),
+                                           _measure_transcendentals(), source)
+        _write_cache(key, _known_limits[key])
+    return _known_limits[key]
+
+# %%
+here = machine_limits()
+print(here.source)
+print(f"peak {here.peak_gflops:.0f} GFLOP/s, one op costs {here.dispatch_us:.1f} µs, exp {here.transcendental_gops:.1f} · 10⁹ a second")
+for size, rate in here.bandwidth_gbs.items():
+    print(f"{size / 1024**2:7.2f} MB {rate:6.1f} GB/s {bar(rate, max(here.bandwidth_gbs.values()), 40)}")
+
+# %% [markdown]
+"""
+Now your own roofline, with three layers on it. The roof is drawn for main memory (its left slope would lie higher for what fits into the caches). `R` a ReLU, `L` a `Linear(512, 512)` on one row, `B` the same on 256 rows:
+"""
+
+# %%
+def draw_roofline(limits, points, columns=68, rows=12):
+    """Print the roof, log against log, and points given as {letter: (intensity, gflops)}."""
+    slow = min(limits.bandwidth_gbs.values()) if isinstance(limits.bandwidth_gbs, dict) else limits.bandwidth_gbs
+    low, high = np.log10(limits.peak_gflops) - 3.2, np.log10(limits.peak_gflops) + 0.2
+    grid = [[" "] * columns for _ in range(rows)]
+
+    def put(intensity, gflops, letter):
+        column = round((np.log10(intensity) + 1.3) / 4.3 * (columns - 1))
+        row = rows - 1 - round((np.log10(max(gflops, 1e-9)) - low) / (high - low) * (rows - 1))
+        if 0 <= row < rows and 0 <= column < columns:
+            grid[row][column] = letter
+
+    for intensity in 10 ** np.linspace(-1.3, 3, columns):
+        put(intensity, min(limits.peak_gflops, intensity * slow), "·")
+    for letter, (intensity, gflops) in points.items():
+        put(intensity, gflops, letter)
+    print(f"GFLOP/s, up to {limits.peak_gflops:.0f}", *("".join(row).rstrip() for row in grid), "─" * columns, sep="\n")
+    print(f"FLOPs per byte, from 0.05 to 1,000; the ridge is at {limits.peak_gflops / slow:.1f}")
+
+
+on_roof = {}
+for letter, layer, shape in (("R", ReLU(), (1000, 1000)), ("L", Linear(512, 512), (1, 512)), ("B", Linear(512, 512), (256, 512))):
+    sent, heard = Tensor(np.ones(shape)), []
+    with listen(heard.append):
+        layer(sent)
+    done, moved = sum(event_flops(event) for event in heard), sum(event.num_bytes for event in heard)
+    on_roof[letter] = done / moved, done / measure_latency(layer, sent, 3, 15) / 1e6
+draw_roofline(here, on_roof)
+
+# %% [markdown]
+"""
+**The third answer.** Where does *adding two single numbers* lie? It does 1 FLOP and moves 12 bytes: far left, so the ridge point calls it "memory-bound". Would faster memory help?
+"""
+
+# %%
+one = Tensor([1.0])
+took = measure_latency(lambda x: x + x, one, 10, 40)
+floor_ms = roofline(1, 12, here)["time_floor_ms"]
+print(f"measured {took * 1e6:,.0f} ns; the roofs explain {floor_ms * 1e6:.2f} ns of it; one op's dispatch is about {here.dispatch_us * 1e3:,.0f} ns")
+
+# %% [markdown]
+"""
+It is all Python: making the call, checking, wrapping. So the model of time needs one more term, and the verdict a third word:
+
+```
+t  =  number of ops * dispatch  +  max( flops / peak ,  bytes / bandwidth )
+         overhead                      compute              memory
+```
+
+Given: `Work`, what a stretch of computation amounts to, and its three floors in milliseconds.
+"""
+
+# %%
+#| export
+class Work(NamedTuple):
+    """What some computation amounts to: FLOPs, bytes moved, number of ops; and what else a verdict may need."""
+
+    flops: int
+    bytes_moved: int
+    num_ops: int = 1
+    contractions: int = 0
+    transcendentals: int = 0
+    footprint: float | None = None  # bytes that the typical op touches; None: all that moved
+    uncounted: tuple = ()
+
+# %%
+#| export
+def time_floors(work, limits):
+    """Return what each limit alone would need, in ms: {"overhead": ..., "compute": ..., "memory": ...}."""
+    roof = roofline(work.flops, work.bytes_moved, limits, work.footprint)
+    special = work.transcendentals / limits.transcendental_gops / 1e6 if limits.transcendental_gops else 0.0
+    return {"overhead": work.num_ops * limits.dispatch_us / 1e3, "compute": max(roof["compute_ms"], special),
+            "memory": roof["memory_ms"]}
+
+# %%
+#| export
+def advise(limited_by, work, latency_ms, limits):
+    """Return one sentence to act on, with the numbers it rests on."""
+    floors = time_floors(work, limits)
+    model_ms = floors["overhead"] + max(floors["compute"], floors["memory"])
+    share = {name: min(1.0, ms / latency_ms) if latency_ms > 0 else 1.0 for name, ms in floors.items()}
+    moved = f"{work.bytes_moved / 1024**2:.3g} MB"
+    if limited_by == "overhead":
+        return (f"{share['overhead']:.0%} of this call is dispatch (ops: {work.num_ops}, about {limits.dispatch_us:.3g} µs "
+                "each): a bigger batch or fusion helps")
+    if limited_by == "compute":
+        return (f"arithmetic explains {share['compute']:.0%} of the time: fewer FLOPs or a smaller data type help, "
+                "faster memory does not")
+    if limited_by == "memory":
+        return (f"moving {moved} explains {share['memory']:.0%} of the time: fewer passes over memory (fusion) or a "
+                "smaller data type help, fewer FLOPs do not")
+    if limited_by == "mixed":
+        first, second = sorted(floors, key=floors.get, reverse=True)[:2]
+        return (f"{first} ({share[first]:.0%}) and {second} ({share[second]:.0%}) weigh alike: "
+                "improving one alone gains little")
+    return (f"measured {latency_ms:.3g} ms, but ops, FLOPs and bytes explain only {model_ms:.3g} ms: look for Python "
+            "inside the model, small or strided pieces, or a busy machine")
+
+# %% [markdown]
+"""
+**Task.** Write `verdict(work, latency_ms, limits)`. It returns a dict with
+- `bottleneck`: the `regime` of the roofline: which of the two roofs of *this* machine is the nearer one;
+- `limited_by`, which also looks at the measured time:
+  `"unexplained"` when `latency_ms` is above **twice** the model `overhead + max(compute, memory)`; else `"mixed"` when the second largest of the three floors is above **half** of the largest; else the name of the largest;
+- `overhead_fraction`: the overhead floor divided by the measured time, at most 1.0 (and 1.0 when the time is 0);
+- `advice`: from `advise(limited_by, work, latency_ms, limits)`.
+
+<details><summary>Hint 1: idea</summary>
+All numbers come from <code>time_floors</code> and <code>roofline</code>. You compare them.
+</details>
+<details><summary>Hint 2: approach</summary>
+<code>sorted(floors, key=floors.get, reverse=True)</code> gives the names, largest first. Give <code>work.footprint</code> on to <code>roofline</code>.
+</details>
+<details><summary>Hint 3: worked example, other numbers</summary>
+Floors 0.02, 1.0, 0.3 ms and measured 1.5: the model says 1.02, 1.5 is below 2.04; 0.3 is below half of 1.0: compute, overhead fraction 0.013.
+</details>
+"""
+
+# %% nbgrader={"grade": false, "grade_id": "verdict", "solution": true}
+#| export
+def verdict(work, latency_ms, limits):
+    """Say what limits ``work`` that took ``latency_ms``: bottleneck, limited_by, overhead_fraction, advice."""
+    ### BEGIN SOLUTION
+    floors = time_floors(work, limits)
+    first, second = sorted(floors, key=floors.get, reverse=True)[:2]
+    limited_by = first
+    if floors[second] > floors[first] / 2:
+        limited_by = "mixed"
+    if latency_ms > 2 * (floors["overhead"] + max(floors["compute"], floors["memory"])):
+        limited_by = "unexplained"
+    return {"bottleneck": roofline(work.flops, work.bytes_moved, limits, work.footprint)["regime"],
+            "limited_by": limited_by,
+            "overhead_fraction": min(1.0, floors["overhead"] / latency_ms) if latency_ms > 0 else 1.0,
+            "advice": advise(limited_by, work, latency_ms, limits)}
+    ### END SOLUTION
+
+# %% nbgrader={"grade": true, "grade_id": "test-verdict", "points": 5, "skill": "bottleneck"}
+def test_verdict():
+    """It moves with the machine and with the measured time."""
+    machine = MachineLimits(peak_gflops=100, bandwidth_gbs=20, dispatch_us=5)
+    product, relu, tiny = Work(2 * 10**8, 3 * 10**6), Work(10**6, 8 * 10**6), Work(1, 12)
+    check("a product of 2·10⁸ FLOPs in 2.2 ms", verdict(product, 2.2, machine)["limited_by"], "compute")
+    check("a ReLU on 10⁶ in 0.5 ms", verdict(relu, 0.5, machine)["limited_by"], "memory")
+    check("one plus one in 6 µs", verdict(tiny, 0.006, machine)["limited_by"], "overhead", {"memory": "the ridge point alone says so: dispatch is missing", "unexplained": "dispatch is missing from the model"})
+    check("its nearer roof is all the same", verdict(tiny, 0.006, machine)["bottleneck"], "memory", {"overhead": "bottleneck knows two roofs only"})
+    check("its overhead", verdict(tiny, 0.006, machine)["overhead_fraction"], 5 / 6, {6 / 5: "the other way round"})
+    check("the product in 9 ms", verdict(product, 9.0, machine)["limited_by"], "unexplained", {"compute": "the verdict must move when the measured time does"})
+    check("400 small ops, 2 ms of each", verdict(Work(2 * 10**8, 0, 400), 4.0, machine)["limited_by"], "mixed")
+    check("the ReLU where memory is fast", verdict(relu, 0.012, MachineLimits(100, 2000, 1))["bottleneck"], "compute", {"memory": "the verdict must move when the machine does"})
+    check("an overhead never above 1", verdict(tiny, 0.001, machine)["overhead_fraction"], 1.0, {5.0: "more than all of it"})
+
+
+test_verdict()
+
+# %%
+for name, work, ms in (("one plus one", Work(1, 12), took), ("ReLU on 1,000,000", Work(10**6, 8 * 10**6), measure_latency(ReLU(), Tensor(numbers), 3, 15))):
+    found = verdict(work, ms, here)
+    print(f"{name}: nearer roof {found['bottleneck']}, limited by {found['limited_by']}. {found['advice']}.")
+
+# %% [markdown]
+"""
+### Before you optimize
+
+**Question.** Attention takes 70 % of the time, and you can make it twice as fast. How much faster is the whole?
+
+**Task.** Write `amdahl_speedup(fraction, speedup)` (Amdahl, 1967): a `fraction` (0 to 1) of the time becomes `speedup` times faster, the rest stays. Return the overall speedup. `speedup` may be `inf`. A fraction outside 0 to 1, or a speedup of 0 or below: `ValueError`.
+
+<details><summary>Hint 1: idea</summary>
+Let the old time be 1. What is the new time?
+</details>
+<details><summary>Hint 2: approach</summary>
+The part that stays, plus the part that shrinks. If nothing is left at all, the speedup is <code>inf</code>.
+</details>
+<details><summary>Hint 3: worked example, other numbers</summary>
+Half of the time becomes four times faster: new time 0.5 + 0.125, speedup 1.6.
+</details>
+"""
+
+# %% nbgrader={"grade": false, "grade_id": "amdahl", "solution": true}
+#| export
+def amdahl_speedup(fraction, speedup):
+    """Return the overall speedup when a ``fraction`` of the time becomes ``speedup`` times faster (Amdahl, 1967)."""
+    ### BEGIN SOLUTION
+    if not (0 <= fraction <= 1 and speedup > 0):
+        raise ValueError(f"fraction {fraction}, speedup {speedup}; want a fraction from 0 to 1 and a speedup above 0")
+    new_time = 1 - fraction + fraction / speedup
+    return 1 / new_time if new_time else inf
+    ### END SOLUTION
+
+# %% nbgrader={"grade": true, "grade_id": "test-amdahl", "points": 2, "skill": "bottleneck"}
+def test_amdahl():
+    """The rest stays."""
+    check("70 % twice as fast", amdahl_speedup(0.7, 2), 1.538, {2.0: "the other 30 % did not change", 1.35: "that is the time saved, not the speedup", 0.65: "that is the new time; the speedup is its inverse", 1.1765: "fraction and rest are swapped"}, rtol=1e-3)
+    check("nothing twice as fast", amdahl_speedup(0.0, 2), 1.0)
+    check("90 % infinitely fast", amdahl_speedup(0.9, float("inf")), 10.0)
+    check("everything infinitely fast", amdahl_speedup(1.0, float("inf")), float("inf"))
+    check_raises("a fraction of 1.5", ValueError, lambda: amdahl_speedup(1.5, 2))
+    check_raises("a speedup of 0", ValueError, lambda: amdahl_speedup(0.5, 0))
+
+
+test_amdahl()
+
+# %% [markdown]
+"""
+**For a real model.** Reading a result: *many parameters and few FLOPs*: the time goes into loading weights. *Many FLOPs in each millisecond*: the arithmetic is the limit, and it is well used. *Time out of proportion to FLOPs and bytes*: overhead. And
+**FLOPs** is an amount of work while **FLOP/s** is a speed; a model has the first, a machine the second.
+"""
+
+# %% [markdown]
+"""
+## 7. Both passes
+
+*45 minutes · 12 points*
+
+**Question.** You have four instruments now: for parameters, FLOPs, bytes and milliseconds. What does *one* report about a model look like, and which of the numbers belong together?
+
+One trap lies in wait. `count_flops` speaks of one sample, but a stopwatch times the *batch*. A rate is work divided by **the time of that same work**. Divide one sample's FLOPs by the batch's time, and a batch of 64 looks 64 times slower than it is.
+
+Given: `observe` runs something once and hears all its ops; `work_of` adds them up.
+"""
+
+# %%
+#| export
+TRANSCENDENTALS = {activations.exp, activations.log, activations.sigmoid, activations.tanh}
+
+
+def observe(function):
+    """Call ``function()`` once and return (the list of its events, what it returned)."""
+    events = []
+    with listen(events.append):
+        output = function()
+    return events, output
+
+# %%
+#| export
+def work_of(events):
+    """Add up events to ``Work``; an op without a cost rule is named under ``uncounted``, not taken as 0 in silence."""
+    costs = [event_flops(event) for event in events]
+    moved = [event.num_bytes for event in events]
+    return Work(
+        flops=sum(cost for cost in costs if cost), bytes_moved=sum(moved), num_ops=len(events),
+        contractions=sum(cost for cost, event in zip(costs, events) if cost and is_contraction(event.op)),
+        transcendentals=sum(prod(event.out_shape) for event in events if event.op in TRANSCENDENTALS),
+        footprint=sum(n * n for n in moved) / sum(moved) if sum(moved) else 0.0,
+        uncounted=tuple(sorted({event.op.name for cost, event in zip(costs, events) if cost is None})))
+
+# %%
+heard, _ = observe(lambda: fresh(picture))
+print(*(f"{event.op.name:>8} in {event.scope[-1].name:<7} {event.in_shapes} -> {event.out_shape}" for event in heard), sep="\n")
+print(work_of(heard))
+
+# %% [markdown]
+"""
+**Task.** Write `rates(work, latency_ms, limits)`: a dict of
+`flops` and `contractions` (of this work), `latency_ms`, `gflops_per_second` (10⁹ FLOPs a *second*), `memory_bandwidth_mbs` (bytes moved, in units of 1024², a second) and `computational_efficiency` (achieved GFLOP/s over the machine's peak). With a time of 0 the three rates
+are 0.0: a clock too coarse is no reason for an infinite speed.
+
+<details><summary>Hint 1: idea</summary>
+How many seconds are <code>latency_ms</code>?
+</details>
+<details><summary>Hint 2: approach</summary>
+Compute <code>seconds</code> once; a small inner function can divide safely for all three rates.
+</details>
+<details><summary>Hint 3: worked example, other numbers</summary>
+4·10⁶ FLOPs in 2 ms are 2·10⁹ a second: 2 GFLOP/s; on a machine with a peak of 50 that is 0.04.
+</details>
+"""
+
+# %% nbgrader={"grade": false, "grade_id": "rates", "solution": true}
+#| export
+def rates(work, latency_ms, limits):
+    """Divide work by its own time: gflops_per_second, memory_bandwidth_mbs, computational_efficiency."""
+    ### BEGIN SOLUTION
+    seconds = latency_ms / 1e3
+    gflops = work.flops / seconds / 1e9 if seconds > 0 else 0.0
+    return {"flops": work.flops, "contractions": work.contractions, "latency_ms": latency_ms,
+            "gflops_per_second": gflops,
+            "memory_bandwidth_mbs": work.bytes_moved / 1024**2 / seconds if seconds > 0 else 0.0,
+            "computational_efficiency": gflops / limits.peak_gflops}
+    ### END SOLUTION
+
+# %% nbgrader={"grade": true, "grade_id": "test-rates", "points": 3, "skill": "profiles"}
+def test_rates():
+    """Milliseconds, 1024², the measured peak, and a time of nothing."""
+    machine = MachineLimits(peak_gflops=50, bandwidth_gbs=20, dispatch_us=5)
+    got = rates(Work(16_384 * 32, 3 * 1024**2, contractions=500_000), 0.5, machine)
+    check("GFLOP/s of 524,288 FLOPs in half a millisecond", got["gflops_per_second"], 1.048576, {1048.576: "milliseconds taken for microseconds", 0.001048576: "milliseconds taken for seconds", 1048576000.0: "FLOP/s, not GFLOP/s"})
+    check("MB/s of 3 MB", got["memory_bandwidth_mbs"], 6000.0, {6291.456: "1e6 for 1024²: 4.9 % off", 6.0: "milliseconds taken for seconds"})
+    check("efficiency", got["computational_efficiency"], 0.02097152, {0.01048576: "a fixed peak of 100 GFLOP/s: the verdict would not move when the machine does"})
+    check("handed on", [got["flops"], got["contractions"], got["latency_ms"]], [524_288, 500_000, 0.5])
+    check("a time of nothing", [rates(Work(1, 1), 0.0, machine)[k] for k in ("gflops_per_second", "memory_bandwidth_mbs", "computational_efficiency")], [0.0, 0.0, 0.0])
+
+
+test_rates()
+
+# %% [markdown]
+"""
+### Layer by layer
+
+Where in the model do the milliseconds go? Time needs its own runs: an op listener would slow every op down. A *scope* listener is called only when a layer opens or closes, so it disturbs little. A layer's **total** contains the layers inside it, its **self** time does not; the
+shares are of self time, and add up to all of it. Each number is the median over a few passes. Given:
+"""
+
+# %%
+#| export
+def layer_path(entries):
+    """Return the ids of the layers among open scopes: where in the model an op ran."""
+    return tuple([entry.owner for entry in entries if entry.owner is not None])
+
+# %%
+#| export
+class LayerTimes:
+    """A scope listener that adds up how long each layer was open, in all and without the layers inside it."""
+
+    __slots__ = ("clock", "stack", "found")
+
+    def __init__(self, clock=None):
+        self.clock, self.stack, self.found = clock, [], {}
+
+    def __call__(self, opened, entry, now):
+        """Hear a scope open or close; regions that are no layers belong to the layer around them."""
+        if entry.owner is None:
+            return
+        now = now if self.clock is None else self.clock()
+        if opened:
+            outer = self.stack[-1][0] if self.stack else ()
+            path = (*outer, entry.owner)
+            self.found.setdefault(path, [entry.name, 0, 0, 0])
+            self.stack.append([path, now, 0])
+            return
+        path, start, inside = self.stack.pop()
+        row, took = self.found[path], now - start
+        row[1], row[2], row[3] = row[1] + 1, row[2] + took, row[3] + took - inside
+        if self.stack:
+            self.stack[-1][2] += took
+
+# %%
+#| export
+def as_root(model):
+    """Open the scope of the model itself, also for a model that is no ``Layer``."""
+    return scope(getattr(model, "__name__", type(model).__name__), id(model))
+
+# %%
+#| export
+def affordable(call, clock, budget_ns=400_000_000):
+    """Return (warmup, iterations) that fit a budget, judged by one call: 6 to 40; a handed clock gets 2 and 6."""
+    if clock is not None:
+        return 2, 6
+    iterations = max(6, min(40, budget_ns // max(time_calls(call, 0, 1, perf_counter_ns)[0], 1)))
+    return min(5, iterations // 3), int(iterations)
+
+# %%
+#| export
+def time_layers(model, run, clock=None):
+    """Time each layer over some passes of ``run()``: {path: (name, calls, total ms, self ms)}, medians."""
+    heard = []
+    with untouched(model), gradients(False), quiet():
+        warmup, affordable_passes = affordable(run, clock, 100_000_000)
+        for _ in range(warmup):
+            run()
+        for _ in range(max(3, affordable_passes // 2)):
+            heard.append(LayerTimes(clock))
+            with listen(None, scopes=heard[-1]), as_root(model):
+                run()
+    def typical(path, part):
+        return percentile([one.found[path][part] for one in heard if path in one.found], 50) / 1e6
+
+    return {path: (name, calls, typical(path, 2), typical(path, 3))
+            for path, (name, calls, _, _) in heard[-1].found.items()}
+
+# %%
+#| export
+def named_layers(model):
+    """Return {id: (dotted name, layer)} for the model and every layer in it; a shared layer has its first name."""
+    found, todo = {id(model): ("", model)}, [("", model)]
+    while todo:
+        outer, thing = todo.pop()
+        for name, layer in Layer.children(thing):
+            if id(layer) not in found:
+                found[id(layer)] = (f"{outer}.{name}" if outer else name, layer)
+                todo.append(found[id(layer)])
+    return found
+
+# %%
+#| export
+def layer_rows(model, events, times, limits, whole_ms):
+    """Return one plain dict per layer, in the order in which they ran; the first row is the whole model.
+
+    Keys: name, type, depth, calls, parameters, flops, contractions, bytes, latency_ms (with the layers inside),
+    self_ms, share (of all self time, 0..1), gflops_per_second, bottleneck, limited_by. The model's own row is judged by
+    ``whole_ms``, what it takes when nobody listens.
+    """
+    names, rows = named_layers(model), []
+    all_self = sum(self_ms for _, _, _, self_ms in times.values())
+    paths = [layer_path(event.scope) for event in events]
+    work_at = [(path[path.index(id(model)):], event) for path, event in zip(paths, events)]
+    for path, (kind, calls, total_ms, self_ms) in times.items():
+        name, layer = names.get(path[-1], (kind, None))
+        work = work_of([event for where, event in work_at if where[:len(path)] == path])
+        judged_ms = total_ms if len(path) > 1 else whole_ms
+        found = verdict(work, judged_ms, limits)
+        rows.append({"name": name or kind, "type": kind, "depth": len(path) - 1, "calls": calls,
+                     "parameters": count_parameters(layer) if layer is not None else 0,
+                     "flops": work.flops, "contractions": work.contractions, "bytes": work.bytes_moved,
+                     "latency_ms": total_ms, "self_ms": self_ms, "share": self_ms / all_self if all_self > 0 else 0.0,
+                     "gflops_per_second": rates(work, judged_ms, limits)["gflops_per_second"],
+                     "bottleneck": found["bottleneck"], "limited_by": found["limited_by"]})
+    return rows
+
+# %% [markdown]
+"""
+**The forward pass.** Memory, time and FLOPs are three separate runs, because each instrument would disturb the others. Given are the pieces: `observe_forward` (one pass, listened to), `memory_of` (one pass, traced), `time_forward` (the stopwatch; how many iterations is decided by the first call,
+so that a slow model is not run forty times), `layers_of` (a few passes under the scope listener).
+"""
+
+# %%
+#| export
+def observe_forward(model, input_tensor):
+    """Run the model once, without gradients, and return its events; ``TypeError`` when no Tensor comes out."""
+    with untouched(model), gradients(False), as_root(model):
+        return observe(calls_of(model, input_tensor)[0])[0]
+
+# %%
+#| export
+def time_forward(model, input_tensor, clock=None, iterations=None):
+    """Return ``latency_statistics`` of the forward pass, with as many iterations as are affordable, or asked for."""
+    with untouched(model), gradients(False):
+        warmup, fitting = affordable(calls_of(model, input_tensor)[0], clock)
+    return latency_statistics(model, input_tensor, warmup, fitting if iterations is None else iterations, clock=clock)
+
+# %%
+#| export
+def layers_of(model, input_tensor, events, limits, whole_ms, clock=None):
+    """Return the rows of the per-layer table: times from passes of their own, FLOPs and bytes from ``events``."""
+    run = calls_of(model, input_tensor)[1]
+    return layer_rows(model, events, time_layers(model, run, clock), limits, whole_ms)
+
+# %%
+#| export
+def flops_of_one(model, input_tensor, flops):
+    """Return the FLOPs of one sample: of the pass with its first axis 1, or the batch's share where that cannot run."""
+    batch = input_tensor.shape[0] if input_tensor.ndim > 1 else 1
+    if batch <= 1:
+        return flops
+    try:
+        one = Tensor(input_tensor.data[:1], dtype=input_tensor.dtype)
+        return work_of(observe_forward(model, one)).flops
+    except (ValueError, TypeError, IndexError):
+        return flops // batch if flops % batch == 0 else flops / batch
+
+# %% [markdown]
+"""
+**Task.** Write `profile_forward_pass`. The frame is there: `limits`, the events, their `work`. Fill in the rest. The report is one dict with
+
+- `parameters`, `flops_per_sample` (from `flops_of_one(model, input_tensor, work.flops)`), `batch_flops` (the same number as `flops`);
+- the whole of `memory_of(model, input_tensor)`, of `rates(work, latency_ms, limits)` and of `verdict(work, latency_ms, limits)`, where `latency_ms` is the **median** that `time_forward(model, input_tensor, clock, iterations)` found;
+- `is_memory_bound`, `is_compute_bound`: what `bottleneck` says, as two bools;
+- `layers` from `layers_of(model, input_tensor, events, limits, latency_ms, clock)`, `latency`: the statistics themselves, `uncounted`: a list.
+
+`{**a, **b}` joins dicts.
+"""
+
+# %%
+#| export
+def memory_of(model, input_tensor):
+    """Return ``measure_memory`` of a pass over an input like this one, in the gradient mode that is on."""
+    return measure_memory(model, input_tensor.shape)
+
+# %%
+#| export
+def as_input(input_tensor):
+    """Return the input as a Tensor; ``TypeError`` when it cannot be one."""
+    return input_tensor if isinstance(input_tensor, Tensor) else Tensor(input_tensor)
+
+# %% nbgrader={"grade": false, "grade_id": "profile-forward-pass", "solution": true}
+#| export
+def profile_forward_pass(model, input_tensor, *, limits=None, clock=None, iterations=None):
+    """Profile one forward pass as it ran, whole batch: parameters, FLOPs, bytes, milliseconds, and what limits it.
+
+    Memory, time and FLOPs are separate runs. ``layers`` has a row per layer; ``latency`` all statistics; ``flops``
+    counts every primitive, ``contractions`` matrix products and convolutions only. ``limits``: a ``MachineLimits``
+    instead of this machine's.
+    """
+    input_tensor, limits = as_input(input_tensor), limits or machine_limits()
+    events = observe_forward(model, input_tensor)
+    work = work_of(events)
+    ### BEGIN SOLUTION
+    memory = memory_of(model, input_tensor)
+    latency = time_forward(model, input_tensor, clock, iterations)
+    found = verdict(work, latency["median"], limits)
+    return {"parameters": count_parameters(model), **rates(work, latency["median"], limits),
+            "flops_per_sample": flops_of_one(model, input_tensor, work.flops), "batch_flops": work.flops,
+            **memory, **found,
+            "is_memory_bound": found["bottleneck"] == "memory", "is_compute_bound": found["bottleneck"] == "compute",
+            "layers": layers_of(model, input_tensor, events, limits, latency["median"], clock),
+            "latency": latency, "uncounted": list(work.uncounted)}
+    ### END SOLUTION
+
+# %% [markdown]
+"""
+To check it exactly we need a model whose time we control: `Slow` wraps a layer and lets a handed clock pass.
+"""
+
+# %%
+class Slow(Layer):
+    """A layer that takes exactly `ms` milliseconds of a handed clock, and computes what `inner` computes."""
+
+    def __init__(self, inner, tick, ms):
+        self.inner, self.tick, self.ms = inner, tick, ms
+
+    def forward(self, x):
+        self.tick(self.ms)
+        return self.inner(x)
+
+# %% nbgrader={"grade": true, "grade_id": "test-profile-forward-pass", "points": 3, "skill": "profiles"}
+def test_profile_forward_pass():
+    """The batch's FLOPs over the batch's time; layers; the machine."""
+    clock, machine = HandedClock(), MachineLimits(peak_gflops=500, bandwidth_gbs=20, dispatch_us=5)
+    model = Sequential(Slow(Linear(256, 128), clock.advance, 1.5), Slow(ReLU(), clock.advance, 0.5))
+    got = profile_forward_pass(model, Tensor(np.ones((32, 256))), limits=machine, clock=clock)
+    check("parameters", got["parameters"], 32_896, {32_768: "the bias is left out"})
+    check("FLOPs of the batch", got["flops"], 2_097_152 + 4_096, {65_664: "those of one sample"})
+    check("contractions", got["contractions"], 2_097_152)
+    check("FLOPs of one sample", got["flops_per_sample"], 65_536 + 128, {2_101_248: "those of the batch"})
+    check("latency, ms", got["latency_ms"], 2.0, {0.002: "seconds"})
+    check("GFLOP/s", got["gflops_per_second"], 2_101_248 / 2e6, {65_664 / 2e6: "one sample's FLOPs over the batch's time: 32x too slow"})
+    check("the layers' shares", [round(row["share"], 6) for row in got["layers"]], [0.0, 0.75, 0.0, 0.25, 0.0])
+    check("limited by", got["limited_by"], "unexplained", {"memory": "the measured time has a say"})
+    check("the two bools", [got["is_memory_bound"], got["is_compute_bound"]], [True, False])
+    fast_memory = MachineLimits(peak_gflops=0.5, bandwidth_gbs=2000, dispatch_us=5)
+    check("on another machine", profile_forward_pass(model, Tensor(np.ones((32, 256))), limits=fast_memory, clock=clock)["bottleneck"], "compute", {"memory": "the verdict must move when the machine does"})
+    check("memory is in it", 0 < got["memory_efficiency"] <= 1, True)
+
+
+test_profile_forward_pass()
+
+# %% [markdown]
+"""
+Given: the table. It is drawn last, from plain rows, by somebody else than who measured.
+"""
+
+# %%
+#| export
+def short(number):
+    """Write a count in at most five characters: 950, 12.3K, 4.56M, 1.2G."""
+    units = ["", "K", "M", "G", "T", "P"]
+    while number >= 999.5 and len(units) > 1:
+        number, units = number / 1000, units[1:]
+    return f"{number:.3g}{units[0]}"
+
+# %%
+#| export
+def layer_table(profile, width=80):
+    """Return the per-layer table of a forward profile as text of at most ``width`` columns (80 or more)."""
+    room = width - 55
+    lines = [f"{'layer':<{room}} params FLOPs bytes        ms share GFLOP/s limited by"]
+    for row in profile["layers"]:
+        name = "  " * row["depth"] + (row["name"].rsplit(".", 1)[-1] + " " if row["depth"] else "") + row["type"]
+        name += f" x{row['calls']}" if row["calls"] > 1 else ""
+        name = name if len(name) < room else name[: room - 2] + "…"
+        counts = "".join(f"{short(row[key]):>{wide}}" for key, wide in (("parameters", 7), ("flops", 6), ("bytes", 6)))
+        lines.append(f"{name:<{room}}{counts}{row['latency_ms']:>10.4f}{row['share']:>6.0%}"
+                     f"{row['gflops_per_second']:>8.2f} {row['limited_by']}")
+    return "\n".join(lines)
+
+# %%
+digits = Sequential(Linear(64, 32), ReLU(), Linear(32, 10))
+print(layer_table(profile_forward_pass(digits, Tensor(np.ones((32, 64))))))
+
+# %% [markdown]
+"""
+**One layer.**
+
+**Task.** Write `profile_layer(layer, input_shape)`: make an input with `make_input(layer, input_shape)`, profile the forward pass over it, and return a dict that begins with `layer_type` (the class's name) and has from the profile everything but `layers` and `latency`. Its `flops` are the whole batch's.
+"""
+
+# %% nbgrader={"grade": false, "grade_id": "profile-layer", "solution": true}
+#| export
+def profile_layer(layer, input_shape, *, limits=None, clock=None, iterations=None):
+    """Profile one layer on a made input, whole batch: layer_type, parameters, flops, latency_ms, memory, verdict."""
+    ### BEGIN SOLUTION
+    made = make_input(layer, input_shape)
+    profile = profile_forward_pass(layer, made, limits=limits, clock=clock, iterations=iterations)
+    return {"layer_type": type(layer).__name__,
+            **{key: value for key, value in profile.items() if key not in ("layers", "latency")}}
+    ### END SOLUTION
+
+# %% nbgrader={"grade": true, "grade_id": "test-profile-layer", "points": 2, "skill": "profiles"}
+def test_profile_layer():
+    """Name, counts and an exact rate."""
+    clock, machine = HandedClock(), MachineLimits(peak_gflops=50, bandwidth_gbs=20, dispatch_us=5)
+    got = profile_layer(Linear(128, 64), (32, 128), limits=machine, clock=clock)
+    check("layer type", got["layer_type"], "Linear", {"<class 'tinytorch.core.layers.Linear'>": "the class itself, not its name"})
+    check("parameters", got["parameters"], 8_256, {8_192: "the bias is left out"})
+    check("FLOPs, whole batch", got["flops"], 524_288, {16_384: "one sample's"})
+    check("no layers inside the dict", "layers" in got, False)
+    check("a clock that stands still gives finite rates", [got["latency_ms"], got["gflops_per_second"]], [0.0, 0.0])
+    slow = profile_layer(Slow(Linear(128, 64), clock.advance, 4.0), (32, 128), limits=machine, clock=clock)
+    check("GFLOP/s of 524,288 FLOPs in 4 ms", slow["gflops_per_second"], 0.131072, {0.004096: "one sample's FLOPs over the batch's time"})
+
+
+test_profile_layer()
+
+# %% [markdown]
+"""
+### The backward pass
+
+**Guess first.** Folklore says: backward costs twice what forward does. For a network 784-128-10 on one image, how many FLOPs are forward *plus* backward, if forward is 203,264?
+"""
+
+# %%
+guess("FLOPs of 784-128-10, forward and backward", 3 * 203_264, sure=0.7)
+
+# %% [markdown]
+"""
+Why would it be twice? A layer `y = x @ w` has two gradients to compute, each a product as large as the forward one: `dw = xᵀ @ dy` and `dx = dy @ wᵀ`. But the *first* layer needs no `dx`: nobody wants the gradient of the image. With L equal layers that is 2L - 1 products for L.
+
+We do not need the rule, though: Module 05 made gradients of ops, so the backward pass goes through the same door, and can be *heard*. Given: `both_passes` prepares two functions. `forward()` empties the parameters' gradients, runs the model and returns the loss (the output itself where there is no `loss_fn`).
+`back(loss)` runs the backward pass from ones; it does nothing when nothing wants a gradient.
+"""
+
+# %%
+#| export
+def both_passes(model, input_tensor, loss_fn=None):
+    """Return two functions: ``forward()`` gives the loss (or output), ``back(loss)`` walks back from it, from ones.
+
+    The caller's input keeps its own gradient: the passes run on a tensor of their own, on the same memory.
+    """
+    x = Tensor(input_tensor.data, requires_grad=input_tensor.requires_grad, dtype=input_tensor.dtype)
+    checked, parameters = calls_of(model, x)[0], weights_of(model)
+
+    def forward():
+        x.grad = None
+        for parameter in parameters:
+            parameter.grad = None
+        output = checked()
+        loss = output if loss_fn is None else loss_fn(output)
+        if not isinstance(loss, Tensor):
+            what = "model" if loss_fn is None else "loss_fn"
+            raise TypeError(f"the {what} returned a {type(loss).__name__}; want one Tensor to walk back from")
+        if loss_fn is not None and loss.size != 1:
+            raise ValueError(f"loss_fn returned shape {loss.shape}; want a scalar Tensor, for example its mean()")
+        return loss
+
+    def back(loss):
+        if loss.requires_grad:
+            backward(loss, gradient=Tensor(np.ones(loss.shape, loss.dtype)))
+
+    return forward, back
+
+# %% [markdown]
+"""
+**Task.** Write `count_both_passes(model, input_tensor, loss_fn=None)`: return two `Work`s, that of the forward pass that ran and that of the backward pass that ran. Use `both_passes`, `observe` and `work_of`. Gradients must be on (`gradients(True)`), and model and caller must find everything as it was (`untouched(model)`).
+
+<details><summary>Hint 1: idea</summary>
+Observe one function, then the other.
+</details>
+<details><summary>Hint 2: approach</summary>
+<code>observe(forward)</code> gives events and the loss. The second function needs an argument: <code>lambda: back(loss)</code>.
+</details>
+<details><summary>Hint 3: worked example, something else</summary>
+<code>events, y = observe(lambda: x * 2)</code>, then <code>more, z = observe(lambda: y + 1)</code>: two lists, one op each.
+</details>
+"""
+
+# %% nbgrader={"grade": false, "grade_id": "count-both-passes", "solution": true}
+#| export
+def count_both_passes(model, input_tensor, loss_fn=None):
+    """Return (forward ``Work``, backward ``Work``) of the passes that ran; a loss belongs to the forward pass."""
+    ### BEGIN SOLUTION
+    forward, back = both_passes(model, input_tensor, loss_fn)
+    with untouched(model), gradients(True):
+        forward_events, loss = observe(forward)
+        backward_events, _ = observe(lambda: back(loss))
+    return work_of(forward_events), work_of(backward_events)
+    ### END SOLUTION
+
+# %% nbgrader={"grade": true, "grade_id": "test-count-both-passes", "points": 4, "skill": "backward"}
+def test_count_both_passes():
+    """784-128-10, equal layers, a wanted input, a loss; nothing left behind."""
+    mlp = Sequential(Linear(784, 128), ReLU(), Linear(128, 10))
+    image = Tensor(np.ones((1, 784)))
+    ahead, behind = count_both_passes(mlp, image)
+    check("784-128-10 forward, contractions", ahead.contractions, 203_264, {101_632: "half: multiply-adds, not FLOPs"})
+    check("forward and backward", ahead.contractions + behind.contractions, 409_088, {609_792: "backward = 2 x forward is folklore: the input needs no gradient", 406_528: "only the weights' gradients: the one between the layers is missing", 203_264: "the backward pass was not heard"})
+    both = count_both_passes(Sequential(Linear(50, 50), Linear(50, 50)), Tensor(np.ones((1, 50))))
+    check("two equal layers, backward over forward", both[1].contractions / both[0].contractions, 1.5, {2.0: "the first layer needs no gradient of its input"})
+    x = Tensor(np.ones((5, 8)))
+    check("Linear(8, 4) on (5, 8), both passes", sum(work.contractions for work in count_both_passes(Linear(8, 4), x)), 640)
+    wanted = Tensor(np.ones((5, 8)), requires_grad=True)
+    check("if the input wants a gradient", sum(work.contractions for work in count_both_passes(Linear(8, 4), wanted)), 960)
+    check("a loss is part of the forward pass", count_both_passes(Linear(8, 4), x, lambda y: y.sum())[0].flops, 340, {320: "the loss was not heard"})
+    check("no gradients left behind", [p.grad is None for p in mlp.parameters()] + [wanted.grad is None], [True] * 5)
+
+
+test_count_both_passes()
+
+# %%
+ahead, behind = count_both_passes(Sequential(Linear(784, 128), ReLU(), Linear(128, 10)), Tensor(np.ones((1, 784))))
+settle("FLOPs of 784-128-10, forward and backward", ahead.contractions + behind.contractions)
+print(f"backward is {behind.contractions / ahead.contractions:.3f} x forward")
+for L in (1, 2, 4, 8):
+    ahead, behind = count_both_passes(Sequential(*[Linear(50, 50) for _ in range(L)]), Tensor(np.ones((1, 50))))
+    print(f"{L} equal layers: {behind.contractions / ahead.contractions:.3f} x, (2L-1)/L is {(2 * L - 1) / L:.3f}")
+
+# %% [markdown]
+"""
+Given: the report on both passes, from your parts. The optimizer's memory is on top: momentum keeps one array for each gradient, Adam two.
+"""
+
+# %%
+#| export
+def time_both_passes(model, forward, back, clock=None, iterations=None):
+    """Return median milliseconds of the forward and of the backward pass, gradients on; each sample is two reads."""
+    read = perf_counter_ns if clock is None else clock
+    times = [], []
+    with untouched(model), gradients(True):
+        warmup, fitting = affordable(lambda: back(forward()), clock, 200_000_000)
+        with quiet():
+            for i in range(warmup + (fitting if iterations is None else whole("iterations", iterations, 1))):
+                kept = []
+                ahead = time_calls(lambda kept=kept: kept.append(forward()), 0, 1, read)
+                behind = time_calls(lambda kept=kept: back(kept[0]), 0, 1, read)
+                if i >= warmup:
+                    times[0].append(ahead[0])
+                    times[1].append(behind[0])
+    return tuple(percentile(each, 50) / 1e6 for each in times)
+
+# %%
+#| export
+def gradient_bytes(model, forward, back):
+    """Run both passes and return the bytes of the gradients that the parameters then have, each buffer once."""
+    with untouched(model), gradients(True):
+        back(forward())
+        return sum({storage(weight.grad.data): weight.grad.nbytes for weight in weights_of(model)
+                    if weight.grad is not None}.values())
+
+# %%
+#| export
+def profile_backward_pass(model, input_tensor, loss_fn=None, *, limits=None, clock=None, iterations=None):
+    """Profile a forward and a backward pass, measured and counted from the passes that ran.
+
+    ``loss_fn(output)`` returns a scalar Tensor; without one the walk starts from ones. ``*_flops`` count every
+    primitive, ``*_contractions`` products and convolutions; ``optimizer_memory_estimates`` come on top of
+    ``total_memory_mb`` (forward peak plus gradients), in the same unit.
+    """
+    input_tensor, limits = as_input(input_tensor), limits or machine_limits()
+    ahead, behind = count_both_passes(model, input_tensor, loss_fn)
+    forward, back = both_passes(model, input_tensor, loss_fn)
+    forward_ms, backward_ms = time_both_passes(model, forward, back, clock, iterations)
+    with gradients(True):
+        memory = memory_of(model, input_tensor)
+    gradient_mb = gradient_bytes(model, forward, back) / 1024**2
+    both = together(ahead, behind)
+    total = rates(both, forward_ms + backward_ms, limits)
+    return {"forward_flops": ahead.flops, "forward_contractions": ahead.contractions, "forward_latency_ms": forward_ms,
+            "forward_memory_mb": memory["peak_memory_mb"],
+            "backward_flops": behind.flops, "backward_contractions": behind.contractions,
+            "backward_latency_ms": backward_ms,
+            "gradient_memory_mb": gradient_mb, "total_flops": both.flops, "total_contractions": both.contractions,
+            "total_latency_ms": forward_ms + backward_ms, "total_memory_mb": memory["peak_memory_mb"] + gradient_mb,
+            "total_gflops_per_second": total["gflops_per_second"],
+            "computational_efficiency": total["computational_efficiency"],
+            "optimizer_memory_estimates": {name: arrays * gradient_mb for name, arrays in OPTIMIZER_ARRAYS.items()},
+            "memory_efficiency": memory["memory_efficiency"], **verdict(both, forward_ms + backward_ms, limits),
+            "uncounted": list(both.uncounted)}
+
+# %%
+#| export
+def together(first, second):
+    """Return the ``Work`` of two stretches of computation, one after the other."""
+    moved = first.bytes_moved + second.bytes_moved
+    weighted = ((first.footprint or 0) * first.bytes_moved + (second.footprint or 0) * second.bytes_moved)
+    return Work(first.flops + second.flops, moved, first.num_ops + second.num_ops,
+                first.contractions + second.contractions, first.transcendentals + second.transcendentals,
+                weighted / moved if moved else 0.0, tuple(sorted({*first.uncounted, *second.uncounted})))
+
+# %%
+trained = profile_backward_pass(Sequential(Linear(784, 128), ReLU(), Linear(128, 10)), picture)
+print(f"forward {trained['forward_latency_ms']:.3f} ms, backward {trained['backward_latency_ms']:.3f} ms; {trained['total_gflops_per_second']:.1f} GFLOP/s")
+weights_mb = trained["gradient_memory_mb"]
+with_adam = weights_mb + trained["gradient_memory_mb"] + trained["optimizer_memory_estimates"]["adam"]
+print(f"parameters {weights_mb:.2f} MB; with gradients and Adam {with_adam:.2f} MB: every parameter weighs {with_adam / weights_mb:.0f} times")
+
+# %% [markdown]
+"""
+### The face
+
+Given: small tools around your functions, and `Profiler`, a thin face with the same verbs that remembers every result.
+"""
+
+# %%
+#| export
+def quick_profile(model, input_tensor, profiler=None):
+    """Print six lines about a forward pass and return its profile; a ``profiler`` lends clock and limits."""
+    profile = (profiler or Profiler()).profile_forward_pass(model, input_tensor)
+    latency, of_peak = profile["latency"], f"{profile['computational_efficiency']:.1%} of this machine's peak"
+    peak_mb, parameter_mb = profile["peak_memory_mb"], profile["parameter_memory_mb"]
+    for name, text in (
+            ("Parameters", f"{profile['parameters']:,}"),
+            ("FLOPs", f"{profile['flops']:,} ({short(profile['flops_per_sample'])} per sample)"),
+            ("Latency", f"{latency['median']:.4g} ms (median of {latency['samples']}, {latency['samples_are']})"),
+            ("Memory", f"{peak_mb:.4g} MB at the peak, {parameter_mb:.4g} MB of it parameters"),
+            ("Bottleneck", f"{profile['bottleneck']} (limited by {profile['limited_by']})"),
+            ("GFLOP/s", f"{profile['gflops_per_second']:.4g} ({of_peak})")):
+        print(f"{name + ':':<12}{text}")
+    return profile
+
+# %%
+#| export
+def analyze_weight_distribution(model, percentiles=(10, 25, 50, 75, 90)):
+    """Describe all weights together: total_weights, mean, std, min, max, percentile_P, below_threshold_*.
+
+    The last say how many per cent have an absolute value below 0.001, 0.01 and 0.1 (``_0001``, ``_001``, ``_01``).
+    ``{"error": ...}`` when there are no weights.
+    """
+    buffers = {storage(weight.data): weight.data for weight in weights_of(model) if weight.size}
+    if not buffers:
+        return {"error": f"a {type(model).__name__} has no weights"}
+    weights = np.concatenate([array.ravel().astype(np.float64) for array in buffers.values()])
+    result = {"total_weights": int(weights.size), "mean": float(weights.mean()), "std": float(weights.std()),
+              "min": float(weights.min()), "max": float(weights.max())}
+    result |= {f"percentile_{p:g}": float(np.percentile(weights, p)) for p in percentiles}
+    result |= {f"below_threshold_{name}": float((np.abs(weights) < limit).mean() * 100)
+               for name, limit in (("0001", 0.001), ("001", 0.01), ("01", 0.1))}
+    return result
+
+# %%
+#| export
+class MemoryProfiler:
+    """Watches the process's resident size, as the operating system counts it (psutil): not what tracemalloc sees."""
+
+    def __init__(self):
+        self.snapshots = []
+
+    def snapshot(self, label):
+        """Note the resident size (MB) under a label; return the note: a dict of label, rss, timestamp."""
+        note = {"label": label, "rss": psutil.Process().memory_info().rss / 1024**2, "timestamp": time.time()}
+        self.snapshots.append(note)
+        return note
+
+    def report(self):
+        """Print the timeline, each line with the change since the one before."""
+        print("Memory Timeline:")
+        for before, now in zip([*self.snapshots[:1], *self.snapshots], self.snapshots):
+            print(f"{now['label']:30s}: {now['rss']:8.2f} MB ({now['rss'] - before['rss']:+.2f} MB)")
+
+# %%
+#| export
+class _Remembering:
+    """What a Profiler knows: its clock, its limits, every result, and the closed forms under their names."""
+
+    def __init__(self, clock=None, limits=None):
+        self.clock, self.limits, self.measurements, self.operation_counts, self.elapsed = clock, limits, {}, {}, None
+        self._starts = []
+
+    def _keep(self, verb, model, result):
+        """Remember a result under a label of its own: ``count_flops Linear``, then ``count_flops Linear #2``."""
+        first = label = f"{verb} {type(model).__name__}"
+        number = 1
+        while label in self.measurements:
+            number += 1
+            label = f"{first} #{number}"
+        self.measurements[label] = result
+        return result
+
+    def __enter__(self):
+        self._starts.append((self.clock or perf_counter_ns)())
+        return self
+
+    def __exit__(self, *exc):
+        self.elapsed = ((self.clock or perf_counter_ns)() - self._starts.pop()) / 1e6
+
+    def _count_layer_parameters(self, layer):
+        """Count one layer's parameters."""
+        return count_parameters(layer)
+
+    def _count_linear_flops(self, layer, input_shape):
+        """Count by the closed form, whole batch; works on anything with a ``weight`` (in, out)."""
+        return linear_flops(tuple(input_shape), layer.weight.shape[1])
+
+    def _count_conv_flops(self, layer, input_shape):
+        """Count by the closed form, whole batch; attributes that are missing are at their defaults."""
+        more = {name: getattr(layer, name, usual) for name, usual in
+                (("stride", 1), ("padding", 0), ("dilation", 1), ("groups", 1))}
+        return conv2d_flops(tuple(input_shape), layer.out_channels, layer.kernel_size, **more)
+
+    def _count_sequential_flops(self, model, input_shape):
+        """Count a chain of layers by running it on shapes, whole batch."""
+        return flop_report(model, input_shape).total
+
+# %%
+#| export
+class _Counting(_Remembering):
+    """The verbs that count; nothing is timed here."""
+
+    def count_parameters(self, model, trainable_only=False):
+        """Count parameters, each once."""
+        return self._keep("count_parameters", model, count_parameters(model, trainable_only=trainable_only))
+
+    def count_flops(self, model, input_shape):
+        """Count FLOPs per sample."""
+        result = count_flops(model, input_shape)
+        self.operation_counts = flop_report(model, input_shape).op_calls
+        return self._keep("count_flops", model, result)
+
+    def flop_report(self, model, input_shape):
+        """Count FLOPs of the pass as shaped, by op and by layer."""
+        report = flop_report(model, input_shape)
+        self.operation_counts = report.op_calls
+        return self._keep("flop_report", model, report)
+
+    def measure_memory(self, model, input_shape):
+        """Measure the memory of a forward pass."""
+        return self._keep("measure_memory", model, measure_memory(model, input_shape))
+
+    def training_memory(self, model, input_shape, optimizer="adam", dtype=None):
+        """Estimate what a training step holds."""
+        return self._keep("training_memory", model, training_memory(model, input_shape, optimizer, dtype))
+
+    def analyze_weight_distribution(self, model, percentiles=(10, 25, 50, 75, 90)):
+        """Describe all weights together."""
+        return self._keep("analyze_weight_distribution", model, analyze_weight_distribution(model, percentiles))
+
+# %%
+#| export
+class Profiler(_Counting):
+    """A thin face over the free functions that remembers what it found in ``measurements``.
+
+    ``clock`` (reads nanoseconds) and ``limits`` (a ``MachineLimits``) are handed on to every measurement.
+    ``with Profiler() as p: ...`` sets ``p.elapsed`` in milliseconds; ``operation_counts`` says how often each op ran
+    in the last count.
+    """
+
+    def measure_latency(self, model, input_tensor, warmup=10, iterations=100):
+        """Measure median milliseconds."""
+        found = measure_latency(model, input_tensor, warmup, iterations, clock=self.clock)
+        return self._keep("measure_latency", model, found)
+
+    def latency_statistics(self, model, input_tensor, warmup=10, iterations=100):
+        """Measure latency with all its statistics."""
+        found = latency_statistics(model, input_tensor, warmup, iterations, clock=self.clock)
+        return self._keep("latency_statistics", model, found)
+
+    def profile_layer(self, layer, input_shape):
+        """Profile one layer on a made input."""
+        found = profile_layer(layer, input_shape, limits=self.limits, clock=self.clock)
+        return self._keep("profile_layer", layer, found)
+
+    def profile_forward_pass(self, model, input_tensor):
+        """Profile one forward pass, layer by layer."""
+        found = profile_forward_pass(model, input_tensor, limits=self.limits, clock=self.clock)
+        return self._keep("profile_forward_pass", model, found)
+
+    def profile_backward_pass(self, model, input_tensor, loss_fn=None):
+        """Profile a forward and a backward pass."""
+        found = profile_backward_pass(model, input_tensor, loss_fn, limits=self.limits, clock=self.clock)
+        return self._keep("profile_backward_pass", model, found)
+
+    def profile_batch_sizes(self, model, input_shape, sizes=(1, 8, 32, 64)):
+        """Profile a model at several batch sizes."""
+        found = profile_batch_sizes(model, input_shape, sizes, clock=self.clock)
+        return self._keep("profile_batch_sizes", model, found)
+
+    def quick_profile(self, model, input_tensor):
+        """Print six lines about a forward pass."""
+        return quick_profile(model, input_tensor, self)
+
+# %%
+profiler = Profiler()
+_ = quick_profile(Linear(1024, 512), Tensor(np.ones((8, 1024))), profiler)
+print(list(profiler.measurements), f"{profiler.count_parameters(Linear(1024, 512)):,}", f"{profiler.count_flops(Linear(1024, 512), (1, 1024)):,}")
+
+# %% [markdown]
+"""
+## 8. Is it really faster?
+
+*5 minutes · no points*
+
+**Question.** You changed a line and time both versions, one after the other. The medians differ and their intervals do not even overlap. Is the new one faster? Let us ask a pair of which we *know* the answer: the same code, against itself, forty times.
+"""
+
+# %%
+matrices = np.random.default_rng(0).standard_normal((2, 96, 96)).astype(np.float32)
+cried_wolf = 0
+for _ in range(40):
+    intervals = [median_interval(time_calls(lambda: matrices[0] @ matrices[1], 2, 20, perf_counter_ns)) for _ in range(2)]
+    cried_wolf += intervals[0][0] > intervals[1][1] or intervals[1][0] > intervals[0][1]
+print(f"identical code 'differs' in {cried_wolf} of 40 comparisons; a 95 % interval was to be wrong much more rarely than that")
+
+# %% [markdown]
+"""
+Intervals of two runs one after another speak of two *moments* of a machine, and moments differ (frequency, neighbours, caches). What holds is comparing in **pairs**, interleaved at random: A B, B A, B A, A B. What the moment adds, it adds to both. First of all, though, check that both compute the same. A wrong answer is always fast.
+
+## 9. Open the bet
+
+*45 minutes · 8 points*
+
+**Question.** In section 0 you bet on three layers. Which takes longest, and which holds most?
+"""
+
+# %%
+sentence = Tensor(np.random.default_rng(0).standard_normal((1, 64, 512)))
+opened = {name: profile_forward_pass(layer, sentence, iterations=12) for name, layer in contestants.items()}
+for name, found in opened.items():
+    print(f"{name:>9}: {found['latency_ms']:7.3f} ms, {found['flops']:>12,} FLOPs, peak {found['peak_memory_mb']:6.2f} MB, limited by {found['limited_by']}")
+settle("slowest of linear, attention, relu", max(opened, key=lambda name: opened[name]["latency_ms"]))
+settle("holds most of linear, attention, relu", max(opened, key=lambda name: opened[name]["peak_memory_mb"]))
+
+# %% [markdown]
+"""
+Now something larger in which all three occur: a transformer block.
+"""
+
+# %%
+class TinyBlock(Layer):
+    """Attention and a feed-forward network, each with a way around it."""
+
+    def __init__(self, width):
+        self.attention, self.relu = SelfAttention(width, 4), ReLU()
+        self.up, self.down = Linear(width, 4 * width), Linear(4 * width, width)
+
+    def forward(self, x):
+        x = x + self.attention(x)
+        return x + self.down(self.relu(self.up(x)))
+
+
+block, tokens = TinyBlock(64), Tensor(np.random.default_rng(0).standard_normal((4, 128, 64)))
+profile = profile_forward_pass(block, tokens)
+print(layer_table(profile))
+
+# %% [markdown]
+"""
+**Three different answers.** Time, FLOPs and bytes of one model, aligned; each line of 64 letters is the whole, each letter a layer (`a` attention's own ops, `q k v o` its projections, `u` up, `r` ReLU, `d` down, `+` the ways around). The same letter is short in one line and long in the next:
+"""
+
+# %%
+letters = {"attention": "a", "attention.query": "q", "attention.key": "k", "attention.value": "v", "attention.out": "o", "up": "u", "relu": "r", "down": "d"}
+
+
+def own(rows, key):
+    """Each layer's own part of a quantity: its total without the layers directly inside it."""
+    inside = [sum(other[key] for j, other in enumerate(rows[i + 1:], i + 1) if other["depth"] == row["depth"] + 1
+                  and all(between["depth"] > row["depth"] for between in rows[i + 1:j])) for i, row in enumerate(rows)]
+    return [row[key] - within for row, within in zip(rows, inside)]
+
+
+for title, values in (("time", [row["self_ms"] for row in profile["layers"]]), ("FLOPs", own(profile["layers"], "flops")), ("bytes", own(profile["layers"], "bytes"))):
+    line = "".join(letters.get(row["name"], "+") * round(64 * value / sum(values)) for row, value in zip(profile["layers"], values))
+    print(f"{title:>6} {line[:64]}")
+
+# %% [markdown]
+"""
+**Amdahl first.** Before you spend a week on attention: what would *twice as fast* buy? And what does a bigger batch buy? Given: `profile_batch_sizes`.
+"""
+
+# %%
+#| export
+def profile_batch_sizes(model, input_shape, sizes=(1, 8, 32, 64), *, clock=None):
+    """Return a dict per batch size: batch, latency_ms, throughput (samples a second), peak_memory_mb.
+
+    The first axis of ``input_shape`` is replaced by each of ``sizes``.
+    """
+    rows = []
+    for size in sizes:
+        x = make_input(model, (whole("a batch size", size, 1), *input_shape[1:]))
+        with gradients(False):
+            memory = memory_of(model, x)
+        ms = time_forward(model, x, clock)["median"]
+        rows.append({"batch": int(size), "latency_ms": ms, "throughput": size / ms * 1e3 if ms > 0 else 0.0,
+                     "peak_memory_mb": memory["peak_memory_mb"]})
+    return rows
+
+# %%
+share = sum(row["self_ms"] for row in profile["layers"] if row["name"].startswith("attention")) / sum(row["self_ms"] for row in profile["layers"])
+print(f"attention takes {share:.0%}: twice as fast makes the whole {amdahl_speedup(share, 2):.2f}x, infinitely fast {amdahl_speedup(share, inf):.2f}x\n")
+for row in profile_batch_sizes(digits, (1, 64), (1, 8, 32, 64)):
+    print(f"batch {row['batch']:3d} {row['latency_ms']:8.4f} ms {row['throughput']:12,.0f} samples/s {row['peak_memory_mb']:7.3f} MB")
+
+# %% [markdown]
+"""
+From batch 1 to 8 throughput rises steeply (the dispatch is shared by more samples), then it flattens out, and each sample waits longer. A service measured 5, 12, 35 and 65 ms at batch 1, 8, 32, 64:
+"""
+
+# %%
+waits = {1: 5, 8: 12, 32: 35, 64: 65}
+print({n: round(1000 * n / ms) for n, ms in waits.items()}, "samples a second")
+print(f"from 32 to 64: throughput {64 / 65 / (32 / 35) - 1:+.0%}, latency {65 / 35 - 1:+.0%}")
+
+# %% [markdown]
+"""
+### Something you have not seen
+
+Everything so far was shown before it was asked. Now an op that is new. `pairwise_distance(a, b)` takes `a` of shape (n, d) and `b` of shape (m, d), and gives the squared distance of every row of `a` to every row of `b`: (n, m). It is what k-nearest-neighbours spends its life on.
+"""
+
+# %%
+def distance_shape(a, b):
+    """(n, d), (m, d) -> (n, m)."""
+    if len(a) != 2 or len(b) != 2 or a[1] != b[1]:
+        raise ValueError(f"{a} and {b}: want (n, d) and (m, d)")
+    return a[0], b[0]
+
+
+@ops.op(shape=distance_shape)
+def pairwise_distance(a, b):
+    """Squared distances of all rows of a to all rows of b."""
+    out = np.zeros((len(a), len(b)), a.dtype)
+    for k in range(a.shape[1]):
+        out += (a[:, k, None] - b[None, :, k]) ** 2
+    return out
+
+
+def composed_distance(a, b):
+    """The same from ops you know: (n, 1, d) - (1, m, d), squared, summed."""
+    difference = a.reshape(a.shape[0], 1, a.shape[1]) - b.reshape(1, b.shape[0], b.shape[1])
+    return (difference * difference).sum(axis=2)
+
+
+a, b = Tensor(np.arange(6.0).reshape(3, 2)), Tensor(np.ones((2, 2)))
+print(pairwise_distance(a, b).data.tolist(), composed_distance(a, b).data.tolist())
+print("without a rule:", work_of(observe(lambda: pairwise_distance(a, b))[0]).uncounted)
+
+# %% [markdown]
+"""
+**Task.** Write its cost rule. By our conventions a subtraction, a multiplication and an addition into the sum each cost 1. Nothing here is a contraction (`a @ b` does not occur). The rule gets shapes only: `out` is (n, m), `a` is (n, d), `b` is (m, d).
+Your rule must agree with what the *composed* version counts.
+
+<details><summary>Hint 1: idea</summary>
+How often does the innermost subtraction happen?
+</details>
+<details><summary>Hint 2: approach</summary>
+Three times that, for there are three operations for each triple (row of a, row of b, column).
+</details>
+<details><summary>Hint 3: worked example, another op</summary>
+The sum of |a - b| over d for all pairs with its absolute value free would cost 2·n·m·d: for n = 2, m = 3, d = 5 that is 60.
+</details>
+"""
+
+# %% nbgrader={"grade": false, "grade_id": "distance-cost", "solution": true}
+@flops(pairwise_distance)
+def pairwise_distance_cost(out, a, b):
+    """Count 1 for each subtraction, multiplication and addition: shapes (n, m), (n, d), (m, d) -> FLOPs."""
+    ### BEGIN SOLUTION
+    return 3 * out[0] * out[1] * a[1]
+    ### END SOLUTION
+
+# %% nbgrader={"grade": true, "grade_id": "test-distance-cost", "points": 4, "skill": "transfer"}
+def test_distance_cost():
+    """Closed form against the composed version, three shapes."""
+    check("3 and 2 rows of 2", pairwise_distance_cost((3, 2), (3, 2), (2, 2)), 36, {12: "one FLOP for each triple; there are three operations", 24: "the additions of the sum are missing", 18: "the output's size times three: the columns are missing"})
+    check("5 and 7 rows of 11", pairwise_distance_cost((5, 7), (5, 11), (7, 11)), 1_155, {1_120: "one addition less for each sum: by convention a reduction costs 1 per input element", 735: "the columns are missing"})
+    for n, m, d in ((4, 3, 2), (10, 20, 30), (1, 1, 1)):
+        left, right = Tensor(np.ones((n, d))), Tensor(np.ones((m, d)))
+        composed = work_of(observe(lambda left=left, right=right: composed_distance(left, right))[0]).flops
+        own_rule = work_of(observe(lambda left=left, right=right: pairwise_distance(left, right))[0])
+        check(f"the composed version on {n}, {m}, {d}", own_rule.flops, composed)
+        check("nothing is uncounted any more", own_rule.uncounted, ())
+
+
+test_distance_cost()
+
+# %% [markdown]
+"""
+**Task.** Predict, before anything is measured. Write `predict_distance(n, m, d, limits)`: `(flops, bytes_moved, regime)` of the op in float32. It reads both inputs and writes the output, once each; `regime` is what `roofline` says.
+"""
+
+# %% nbgrader={"grade": false, "grade_id": "predict-distance", "solution": true}
+def predict_distance(n, m, d, limits):
+    """Return (flops, bytes_moved, regime) of pairwise_distance on float32 (n, d) and (m, d)."""
+    ### BEGIN SOLUTION
+    flop_count, bytes_moved = 3 * n * m * d, 4 * (n * d + m * d + n * m)
+    return flop_count, bytes_moved, roofline(flop_count, bytes_moved, limits)["regime"]
+    ### END SOLUTION
+
+# %% nbgrader={"grade": true, "grade_id": "test-predict-distance", "points": 4, "skill": "transfer"}
+def test_predict_distance():
+    """Work, traffic and a verdict that follows from both and from the machine."""
+    laptop, slow_memory = MachineLimits(100, 20, 2), MachineLimits(100, 2, 2)
+    check("300 to 200 rows of 64", predict_distance(300, 200, 64, laptop), (11_520_000, 368_000, "compute"), {(11_520_000, 92_000, "compute"): "elements, not bytes", (11_520_000, 128_000, "compute"): "the output is written, too"})
+    check("the same where memory is slow", predict_distance(300, 200, 64, slow_memory)[2], "memory", {"compute": "the verdict must move when the machine does"})
+    check("rows of 2", predict_distance(300, 200, 2, laptop)[2], "memory", {"compute": "few columns: little to compute for each distance that is written"})
+    event = observe(lambda: pairwise_distance(Tensor(np.ones((30, 8))), Tensor(np.ones((20, 8)))))[0][0]
+    check("what the door saw move", predict_distance(30, 20, 8, laptop)[1], event.num_bytes)
+
+
+test_predict_distance()
+
+# %% [markdown]
+"""
+Now measure. Guess first: will the time agree with the prediction?
+"""
+
+# %%
+rows_a, rows_b = np.random.default_rng(0).standard_normal((2, 250, 64))
+rows_a, rows_b = Tensor(rows_a), Tensor(rows_b)
+for name, function in (("one op", pairwise_distance), ("composed", composed_distance)):
+    did = work_of(observe(lambda function=function: function(rows_a, rows_b))[0])
+    took = measure_latency(lambda x, function=function: function(x, rows_b), rows_a, 2, 8)
+    found = verdict(did, took, here)
+    print(f"{name:>8}: {did.flops:,} FLOPs, {did.bytes_moved / 1024**2:6.1f} MB, {took:6.2f} ms: nearer roof {found['bottleneck']}, limited by {found['limited_by']}")
+print(found["advice"])
+
+# %% [markdown]
+"""
+The one op *should* be compute-bound: what goes in and comes out is small. If it came out "unexplained", then because inside it NumPy makes several passes over an (n, m) array for each column, traffic that our door cannot see. The prediction describes the op as it *could* be written. The distance between the two is what Module 18 is about.
+
+### Your calibration
+
+Every guess of this notebook was logged with how sure you were. A guess counts as right when it is the truth or within a tenth of it. Who is well calibrated is right in 60 % of the cases where she was 60 % sure; the two columns would then agree:
+"""
+
+# %%
+def was_right(bet):
+    """A word must be the same; a number may be a tenth off."""
+    said, truth = bet["answer"], bet["truth"]
+    return said == truth if isinstance(said, str) or isinstance(truth, str) else abs(said - truth) <= 0.1 * abs(truth)
+
+
+closed = [bet for bet in bets.values() if bet["truth"] is not None]
+for low, high in ((0.5, 0.6), (0.6, 0.75), (0.75, 0.9), (0.9, 1.01)):
+    group = [bet for bet in closed if low <= bet["sure"] < high]
+    if group:
+        sure, right = fmean(bet["sure"] for bet in group), fmean(was_right(bet) for bet in group)
+        print(f"sure {sure:4.0%} {bar(sure, 1, 24):<24}   right {right:4.0%} {bar(right, 1, 24):<24} ({len(group)} guesses)")
+print(f"on average you were {fmean(bet['sure'] for bet in closed):.0%} sure and {fmean(was_right(bet) for bet in closed):.0%} right")
+
+# %% [markdown]
+"""
+## What it means for a real model
+
+**Twelve questions** that come up whenever somebody measures a model. Answer each in a sentence before you open it. The figures in the answers come from this cell:
+"""
+
+# %%
+gpu = MachineLimits(peak_gflops=312_000, bandwidth_gbs=1_555, dispatch_us=5)
+step = 3 * 291_648_307_200 * 8  # folklore's forward + backward of GPT-2 small, 1,024 tokens, batch 8
+print(f" 1  a step of {step / 1e12:.2f} TFLOP in 60 ms on 312 TFLOP/s: {step / 0.060 / 1e12:.0f} TFLOP/s, MFU {step / 0.060 / 312e12:.0%}")
+print(f" 2  12 layers, activations of 1 layer kept in 12 checkpoints + 1 open layer of 10: {12 * 1 + 10} instead of {12 * 10} units; FLOPs {4 / 3:.2f}x")
+print(f" 3  samples for p50, p95, p99: {least_samples(50)}, {least_samples(95)}, {least_samples(99)}")
+print(f" 4  ridge of that GPU: {roofline(1, 1, gpu)['ridge_point']:.0f} FLOPs per byte; an add does {1 / 12:.2f}, a 4,096 product {2 * 4096**3 / (12 * 4096**2):.0f}")
+print(f" 5  70 % of the time twice as fast: {amdahl_speedup(0.7, 2):.3f}x")
+print(f" 6  ReLU on 10⁹ floats at 900 GB/s: {roofline(10**9, 8 * 10**9, MachineLimits(100_000, 900, 5))['memory_ms']:.2f} ms to move, 0.01 ms to compute")
+print(f" 7  mean and median of 5.1, 5.2, 5.0, 5.3, 50.0: {fmean(five):.2f} and {percentile(five, 50)}")
+print(f" 8  one op through the door: {here.dispatch_us:.1f} µs here; reading the clock twice: {clock_facts().overhead_ns / 1e3:.2f} µs")
+print(f" 9  batch 32 to 64 above: {64 / 65 / (32 / 35) - 1:+.0%} throughput, {65 / 35 - 1:+.0%} latency")
+print(f"10  a 64-32-10 network on one sample: {4_736 / gpu.peak_gflops / 1e6 * 1e9:.0f} ps of arithmetic there, {3 * gpu.dispatch_us:.0f} µs of launches")
+print(f"11  GPT-2 small, Adam: 496 + 200 + 496 + 992 = {496 + 200 + 496 + 992:,} MB, {(496 + 200 + 496 + 992) / 496:.2f}x its parameters")
+print(f"12  two feed-forward products of {2 * 77_309_411_328:,} FLOPs on 312 TFLOP/s: {2 * 77_309_411_328 / 312e12 * 1e3:.3f} ms at the very least")
+
+# %% [markdown]
+"""
+<details><summary>1. What is MFU, and why not just report FLOP/s?</summary>
+Model FLOPs utilization: the FLOPs that the model <em>needs</em>, per second, over the machine's peak. It compares across machines, and recomputation does not flatter it. Line 1 is one such figure.
+</details>
+<details><summary>2. What does activation checkpointing trade?</summary>
+Memory for time. Only some activations are kept; the others are computed again during backward. One extra forward pass, so about 4/3 of the FLOPs, for a fraction of the memory (line 2).
+</details>
+<details><summary>3. Why is "p99 of 100 samples" not a p99?</summary>
+It is nearly the maximum. A two-sided 95 % interval for p99 exists only from the number in line 3 on.
+</details>
+<details><summary>4. How do you tell a compute-bound from a memory-bound kernel?</summary>
+By its intensity against the machine's ridge point (line 4), never by its name and never by how much memory it uses; then check that the measured time lies near the roof you named.
+</details>
+<details><summary>5. What does Amdahl's law forbid?</summary>
+A large gain from a small part. Even an infinitely fast 70 % leaves 30 % standing: 3.33x at most. Line 5 is what "twice as fast" buys.
+</details>
+<details><summary>6. Why does a faster processor not speed up ReLU?</summary>
+It waits for bytes: line 6. Only fewer bytes help: fuse it with its neighbour, or use a smaller data type.
+</details>
+<details><summary>7. Why median, warmup and no garbage collector, all at once?</summary>
+Each removes something that is not the model's: stray slow calls, first-call work, the collector's pauses. What is removed must be reported beside it (first call, outliers, p95).
+</details>
+<details><summary>8. What does measuring itself cost?</summary>
+Reading a clock little, listening to every op more, tracing memory two to four times the small ops' time. Therefore one instrument at a time (line 8).
+</details>
+<details><summary>9. Why does throughput stop growing with the batch?</summary>
+The overhead is shared already, and the work per sample stays. From there on a larger batch buys latency (line 9).
+</details>
+<details><summary>10. When is a CPU faster than a GPU?</summary>
+When launching costs more than computing: small models, batch 1 (line 10). The crossover lies where compute time on the CPU exceeds launch and transfer time of the GPU.
+</details>
+<details><summary>11. Parameters or activations: which fills the memory?</summary>
+In inference with small batches the parameters. In training both, with gradients and optimizer state (line 11); activations grow with batch and length, the rest does not.
+</details>
+<details><summary>12. Why do equal FLOPs not mean equal latency?</summary>
+FLOPs give only a floor (line 12). Bytes, dispatch, shapes that use the cores badly, and transcendental functions all sit on top. Fewer FLOPs can be slower.
+</details>
+
+**Where you stand.** You can say of any model where its parameters, FLOPs, bytes and milliseconds go, on which machine, how surely, and what to try first. Ten per cent of a ten-million-dollar run is a million; that is what a profiler is for.
+
+Check the whole module with `tito test profiling`. See a model layer by layer with `tito profile`. Next come the modules that make it smaller and faster; each will be judged with *your* instrument.
+"""
