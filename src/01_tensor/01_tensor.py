@@ -781,6 +781,9 @@ class _Methods:
         return cast(self, dtype=np.dtype(dtype))
 
     def __getitem__(self, key):
+        keys = key if isinstance(key, tuple) else (key,)
+        if any(isinstance(k, Tensor) for k in keys):
+            key = tuple(k.data if isinstance(k, Tensor) else k for k in keys)
         return index(self, key=key)
 
 # %%
@@ -1143,7 +1146,10 @@ def index(a, key):
 def put(a, key, shape):
     """Return zeros of ``shape`` with ``a`` added in at ``key``; a place named twice receives both."""
     out = np.zeros(shape, a.dtype)
-    np.add.at(out, key, a)
+    if _copies(key):
+        np.add.at(out, key, a)
+    else:  # ints and slices name no place twice, and plain assignment is far faster
+        out[key] = a
     return out
 
 
