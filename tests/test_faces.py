@@ -27,7 +27,8 @@ def test_perf_hands_on_the_profiler():
 
 
 def test_importing_tinytorch_gives_tensors_their_backward():
-    code = "from tinytorch.core.tensor import Tensor; x = Tensor([2.0], requires_grad=True); (x * x).sum().backward(); print(x.grad.item())"
+    code = ("from tinytorch.core.tensor import Tensor; x = Tensor([2.0], requires_grad=True);"
+            "(x * x).sum().backward(); print(x.grad.item())")
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "4.0"  # d(x²)/dx = 2x
 

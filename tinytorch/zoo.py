@@ -14,6 +14,6 @@ def digits_mlp(rng=None) -> Layer:
     return Sequential(Linear(64, 32, rng=rng), ReLU(), Linear(32, 10, rng=rng))
 
 
-def models() -> dict[str, tuple[Callable[[], Layer], tuple[int, ...]]]:
+def models() -> dict[str, tuple[Callable[..., Layer], tuple[int, ...]]]:
     """Return name -> (factory, input shape), batch first."""
     return {"digits_mlp": (digits_mlp, (32, 64))}

@@ -1,4 +1,4 @@
-"""What `tito profile` does: train a digits model for a moment, profile it, and draw the result. Data first, drawing last."""
+"""What `tito profile` does: train a digits model for a moment, profile it, draw the result; data first."""
 
 from __future__ import annotations
 
@@ -86,27 +86,32 @@ def draw(result: dict[str, Any]) -> None:
     from tinytorch.perf.profiling import headline, short
 
     console, profile, limits = ui.console(), result["profile"], result["limits"]
-    console.print(f"{result['model']} on an input of {tuple(result['input_shape'])}, float32, evaluation mode, no gradient")
+    shape = tuple(result["input_shape"])
+    console.print(f"{result['model']} on an input of {shape}, float32, evaluation mode, no gradient")
     if result["training"]:
         done = result["training"]
         console.print(f"trained {done['epochs']} epochs on {done['images']:,} UCI handwritten digits: "
                       f"{done['accuracy']:.1%} of {done['held_out']} held-out images right")
-    console.print(f"this machine: {limits['peak_gflops']:.0f} GFLOP/s, {limits['bandwidth_gbs']:.1f} GB/s from main memory "
-                  f"({limits['bandwidth_in_cache_gbs']:.0f} in cache), {limits['dispatch_us']:.1f} µs to dispatch an op\n")
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    wide = console.width >= 76
+    console.print(f"this machine: {limits['peak_gflops']:.0f} GFLOP/s; {limits['bandwidth_gbs']:.1f} GB/s from main "
+                  f"memory, {limits['bandwidth_in_cache_gbs']:.0f} GB/s in cache; "
+                  f"{limits['dispatch_us']:.1f} µs to dispatch an op\n")
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    wide = console.width >= 78
     table.add_column("layer", overflow="fold")
-    for title in ("params", "FLOPs", "bytes", "ms", "share", "GFLOP/s") if wide else ("params", "FLOPs", "ms", "share"):
+    for title in ("params", "FLOPs", "bytes", "ms", "share", "GFLOP/s") if wide else ("FLOPs", "ms", "share"):
         table.add_column(title, justify="right", no_wrap=True)
+    table.add_column("bottleneck", no_wrap=True)
     table.add_column("limited by", no_wrap=True)
     for row in profile["layers"]:
         name = "  " * row["depth"] + (f"{row['name'].rsplit('.', 1)[-1]} {row['type']}" if row["depth"] else row["type"])
-        cells = [f"{row['parameters']:,}", f"{row['flops']:,}", short(row["bytes"]), f"{row['latency_ms']:.4f}",
-                 f"{row['share']:.0%}", f"{row['gflops_per_second']:.2f}"]
-        if not wide:
-            cells = [short(row["parameters"]), short(row["flops"]), cells[3], cells[4]]
-        table.add_row(name, *cells, row["limited_by"])
+        time = [f"{row['latency_ms']:.4f}", f"{row['share']:.0%}"]
+        cells = [f"{row['parameters']:,}", f"{row['flops']:,}", f"{row['bytes']:,}", *time,
+                 f"{row['gflops_per_second']:.2f}"] if wide else [short(row["flops"]), *time]
+        if wide and max(row["flops"], row["bytes"], row["parameters"]) >= 10_000_000:
+            cells[:3] = [short(row["parameters"]), short(row["flops"]), short(row["bytes"])]
+        table.add_row(name, *cells, row["bottleneck"], row["limited_by"])
     console.print(table)
+    console.print("ms: with the layers inside; share: of the time in the layer's own work")
     console.print()
     for line in headline(profile):
         console.print(line, soft_wrap=True)

@@ -6,7 +6,7 @@
 #     text_representation: {extension: .py, format_name: percent}
 #   kernelspec: {"display_name": "Python 3", "language": "python", "name": "python3"}
 #   language_info: {"name": "python"}
-#   tinytorch: {"module": "14_profiling", "release": "8fefe6420c716ffe"}
+#   tinytorch: {"module": "14_profiling", "release": "51669934fa12648f"}
 # ---
 
 # %% [markdown]
@@ -1367,6 +1367,7 @@ class FlopReport:
 
     ``uncounted`` names ops without a cost rule and how often they ran; ``never_called`` the layers nothing passed
     through; ``by_layer`` is a tree of ``LayerCost``; ``per_sample`` is ``count_flops`` (None where it does not divide).
+    ``bytes_moved`` is what the ops read and write; a copy that a reshape is forced to make shows only in a real run.
     """
 
     model: str
@@ -1913,7 +1914,9 @@ def _is_view(tensor):
     node = tensor.made_by
     if node is None or not node.op.view or buffer(tensor.data) is not buffer(node.inputs[0].data):
         return False
-    return not (node.op is ops.reshape and tensor.shape != node.inputs[0].shape and _is_transposed(node.inputs[0]))
+    source = node.inputs[0]
+    regrouped = [n for n in tensor.shape if n > 1] != [n for n in source.shape if n > 1]
+    return not (node.op is ops.reshape and regrouped and _is_transposed(source))
 
 
 def _is_transposed(tensor):
@@ -2207,7 +2210,7 @@ def time_calls(call, warmup, iterations, clock):
     """Call ``warmup`` times unread, then ``iterations`` times, each between two reads of ``clock``; return the ns."""
     raise NotImplementedError("time_calls: section 5, cell 8")
 
-# %% nbgrader={"cell_type": "code", "grade": true, "grade_id": "test-time-calls", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false} tinytorch={"skill": "timing"}
+# %% nbgrader={"cell_type": "code", "grade": true, "grade_id": "test-time-calls", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false} tinytorch={"skill": "latency"}
 if __name__ == "__main__":
     def test_time_calls():
         """Exact samples from a handed clock; warmup is left out; two reads a sample."""
@@ -2261,7 +2264,7 @@ def percentile(samples, p):
     """Return percentile ``p`` (0 to 100), linear between samples: position p/100 * (n-1), as NumPy's default."""
     raise NotImplementedError("percentile: section 5, cell 11")
 
-# %% nbgrader={"cell_type": "code", "grade": true, "grade_id": "test-percentile", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false} tinytorch={"skill": "statistics"}
+# %% nbgrader={"cell_type": "code", "grade": true, "grade_id": "test-percentile", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false} tinytorch={"skill": "latency"}
 if __name__ == "__main__":
     def test_percentile():
         """The median of the five, other percentiles, edges."""
@@ -2329,7 +2332,7 @@ def least_samples(p):
         raise ValueError(f"percentile {p} never has a two-sided interval; want strictly between 0 and 100")
     raise NotImplementedError("least_samples: section 5, cell 14")
 
-# %% nbgrader={"cell_type": "code", "grade": true, "grade_id": "test-median-interval", "locked": true, "points": 5, "schema_version": 3, "solution": false, "task": false} tinytorch={"skill": "statistics"}
+# %% nbgrader={"cell_type": "code", "grade": true, "grade_id": "test-median-interval", "locked": true, "points": 5, "schema_version": 3, "solution": false, "task": false} tinytorch={"skill": "latency"}
 if __name__ == "__main__":
     def test_median_interval():
         """Exact intervals by hand, and what each percentile needs."""
@@ -2384,6 +2387,16 @@ if __name__ == "__main__":
 interval) and `unsupported`: those of `"p50"`, `"p95"`, `"p99"` that have fewer samples than they need. Such a percentile is still given, and always marked. `fmean` and `stdev` are imported.
 
 Example: `summarize([2.0, 4.0])["std"]` is the square root of 2, and all three percentiles are unsupported.
+
+<details><summary>Hint 1: idea</summary>
+Every value is one call of a function you have; only <code>stdev</code> needs care.
+</details>
+<details><summary>Hint 2: approach</summary>
+<code>stdev</code> refuses a single number, so ask for the length first. The last key is a list comprehension over 50, 95, 99 with <code>least_samples</code>.
+</details>
+<details><summary>Hint 3: worked example, other numbers</summary>
+For 1, 3, 5, 7: mean and median 4, std 2.58, percentile 25 is 2.5 and 75 is 5.5, so the iqr is 3; four samples support nothing and <code>ci95</code> is <code>None</code>.
+</details>
 """
 
 # %% nbgrader={"cell_type": "code", "grade": false, "grade_id": "summarize", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -2392,7 +2405,7 @@ def summarize(times_ms):
     """Say what times say: mean, median, std, min, max, p50, p95, p99, iqr, ci95 and what of it is unsupported."""
     raise NotImplementedError("summarize: section 5, cell 19")
 
-# %% nbgrader={"cell_type": "code", "grade": true, "grade_id": "test-summarize", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false} tinytorch={"skill": "statistics"}
+# %% nbgrader={"cell_type": "code", "grade": true, "grade_id": "test-summarize", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false} tinytorch={"skill": "latency"}
 if __name__ == "__main__":
     def test_summarize():
         """Every key, exactly, for five times and for a hundred."""
@@ -2488,7 +2501,7 @@ reported apart; the calls that count go to the model directly.
 def calls_of(model, x):
     """Return two functions that run the model on ``x``: one that checks the output, one that is bare."""
     checked = partial(forward_of(model), x)
-    return checked, partial(model if callable(model) else model.forward, x)
+    return checked, partial(model if callable(model) else getattr(model, "forward", checked.func), x)
 
 # %%
 #| export
@@ -2693,7 +2706,7 @@ def latency_table(stats):
 
 # %%
 if __name__ == "__main__":
-    print(latency_table(latency_statistics(fresh, picture)))
+    print(latency_table(latency_statistics(fresh, picture, warmup=5, iterations=40)))
 
 # %% [markdown]
 """
@@ -2702,7 +2715,7 @@ if __name__ == "__main__":
 
 # %%
 if __name__ == "__main__":
-    runs = [latency_statistics(fresh, picture, warmup=2, iterations=30) for _ in range(2)]
+    runs = [latency_statistics(fresh, picture, warmup=2, iterations=15) for _ in range(2)]
     for run in runs:
         print(f"median {run.median:.4f} ms, 95 % interval {run.ci95[0]:.4f} to {run.ci95[1]:.4f}")
     apart = runs[0].ci95[0] > runs[1].ci95[1] or runs[1].ci95[0] > runs[0].ci95[1]
@@ -3099,8 +3112,9 @@ def advise(limited_by, work, latency_ms, limits):
     share = {name: min(1.0, ms / latency_ms) if latency_ms > 0 else 1.0 for name, ms in floors.items()}
     moved = f"{work.bytes_moved / 1024**2:.3g} MB"
     if limited_by == "overhead":
-        return (f"{share['overhead']:.0%} of this call is dispatch (ops: {work.num_ops}, about {limits.dispatch_us:.3g} µs "
-                "each): a bigger batch or fusion helps")
+        each = f"{limits.dispatch_us:.3g} µs"
+        return (f"{share['overhead']:.0%} of this call is dispatch (ops: {work.num_ops}, about {each} each): "
+                "a bigger batch or fusion helps")
     if limited_by == "compute":
         return (f"arithmetic explains {share['compute']:.0%} of the time: fewer FLOPs or a smaller data type help, "
                 "faster memory does not")
@@ -3439,7 +3453,7 @@ def layers_of(model, input_tensor, events, limits, whole_ms, clock=None):
 def flops_of_one(model, input_tensor, flops):
     """Return the FLOPs of one sample: of the pass with its first axis 1, or the batch's share where that cannot run."""
     batch = input_tensor.shape[0] if input_tensor.ndim > 1 else 1
-    if batch <= 1:
+    if batch <= 1 or isinstance(model, Tensor):
         return flops
     try:
         one = Tensor(input_tensor.data[:1], dtype=input_tensor.dtype)
@@ -3457,6 +3471,16 @@ def flops_of_one(model, input_tensor, flops):
 - `layers` from `layers_of(model, input_tensor, events, limits, latency_ms, clock)`, `latency`: the statistics themselves, `uncounted`: a list.
 
 `{**a, **b}` joins dicts.
+
+<details><summary>Hint 1: idea</summary>
+Measure first (memory, then latency), judge second, and put everything into one dict last.
+</details>
+<details><summary>Hint 2: approach</summary>
+Keep <code>latency = time_forward(...)</code> and take <code>latency["median"]</code> three times: for the rates, for the verdict, for the layers. Keep the verdict too: the two bools come from its <code>bottleneck</code>.
+</details>
+<details><summary>Hint 3: worked example, something else</summary>
+<code>found = {"winner": "a"}</code>, then <code>{"players": 2, **found, "a_won": found["winner"] == "a"}</code>.
+</details>
 """
 
 # %%
@@ -3483,6 +3507,8 @@ def profile_forward_pass(model, input_tensor, *, limits=None, clock=None, iterat
     input_tensor, limits = as_input(input_tensor), limits or machine_limits()
     events = observe_forward(model, input_tensor)
     work = work_of(events)
+    if isinstance(model, Tensor):  # by convention a bare Tensor costs one FLOP per element it is given
+        work = work._replace(flops=input_tensor.size)
     raise NotImplementedError("profile_forward_pass: section 7, cell 19")
 
 # %% [markdown]
@@ -3564,6 +3590,16 @@ if __name__ == "__main__":
 **One layer.**
 
 **Task.** Write `profile_layer(layer, input_shape)`: make an input with `make_input(layer, input_shape)`, profile the forward pass over it, and return a dict that begins with `layer_type` (the class's name) and has from the profile everything but `layers` and `latency`. Its `flops` are the whole batch's.
+
+<details><summary>Hint 1: idea</summary>
+A profile you already have, less two entries, plus one.
+</details>
+<details><summary>Hint 2: approach</summary>
+Hand <code>limits</code>, <code>clock</code> and <code>iterations</code> on. Then a dict comprehension over <code>profile.items()</code> with a condition on the key.
+</details>
+<details><summary>Hint 3: worked example, something else</summary>
+<code>{"kind": "fruit", **{k: v for k, v in box.items() if k != "price"}}</code>; the name of a thing's class is <code>type(thing).__name__</code>.
+</details>
 """
 
 # %% nbgrader={"cell_type": "code", "grade": false, "grade_id": "profile-layer", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -3658,7 +3694,7 @@ def count_both_passes(model, input_tensor, loss_fn=None):
     """Return (forward ``Work``, backward ``Work``) of the passes that ran; a loss belongs to the forward pass."""
     raise NotImplementedError("count_both_passes: section 7, cell 29")
 
-# %% nbgrader={"cell_type": "code", "grade": true, "grade_id": "test-count-both-passes", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false} tinytorch={"skill": "backward"}
+# %% nbgrader={"cell_type": "code", "grade": true, "grade_id": "test-count-both-passes", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false} tinytorch={"skill": "profiles"}
 if __name__ == "__main__":
     def test_count_both_passes():
         """784-128-10, equal layers, a wanted input, a loss; nothing left behind."""
@@ -3777,23 +3813,27 @@ Given: small tools around your functions, and `Profiler`, a thin face with the s
 
 # %%
 #| export
+def headline(profile):
+    """Return the six lines about a forward profile: Parameters, FLOPs, Latency, Memory, Bottleneck, GFLOP/s."""
+    latency = profile["latency"]
+    lines = {
+        "Parameters": f"{profile['parameters']:,}",
+        "FLOPs": f"{profile['flops']:,} ({profile['flops_per_sample']:,} per sample)",
+        "Latency": f"{profile['latency_ms']:.4g} ms (median of {latency['samples']}, {latency['samples_are']})",
+        "Memory": f"{profile['peak_memory_mb']:.4g} MB at the peak, {profile['parameter_memory_mb']:.4g} MB of it parameters",
+        "Bottleneck": f"{profile['bottleneck']} (limited by {profile['limited_by']})",
+        "GFLOP/s": f"{profile['gflops_per_second']:.4g} ({profile['computational_efficiency']:.1%} of this machine's peak)",
+    }
+    return [f"{name + ':':<12}{text}" for name, text in lines.items()]
+
+
 def quick_profile(model, input_tensor, profiler=None):
-    """Print six lines about a forward pass and return its profile; a ``profiler`` lends clock and limits."""
+    """Print six lines about a forward pass and return its profile; a ``profiler`` lends its clock and limits, and remembers."""
     profile = (profiler or Profiler()).profile_forward_pass(model, input_tensor)
-    latency, of_peak = profile["latency"], f"{profile['computational_efficiency']:.1%} of this machine's peak"
-    peak_mb, parameter_mb = profile["peak_memory_mb"], profile["parameter_memory_mb"]
-    for name, text in (
-            ("Parameters", f"{profile['parameters']:,}"),
-            ("FLOPs", f"{profile['flops']:,} ({short(profile['flops_per_sample'])} per sample)"),
-            ("Latency", f"{latency['median']:.4g} ms (median of {latency['samples']}, {latency['samples_are']})"),
-            ("Memory", f"{peak_mb:.4g} MB at the peak, {parameter_mb:.4g} MB of it parameters"),
-            ("Bottleneck", f"{profile['bottleneck']} (limited by {profile['limited_by']})"),
-            ("GFLOP/s", f"{profile['gflops_per_second']:.4g} ({of_peak})")):
-        print(f"{name + ':':<12}{text}")
+    print("\n".join(headline(profile)))
     return profile
 
-# %%
-#| export
+
 def analyze_weight_distribution(model, percentiles=(10, 25, 50, 75, 90)):
     """Describe all weights together: total_weights, mean, std, min, max, percentile_P, below_threshold_*.
 
@@ -4157,6 +4197,16 @@ if __name__ == "__main__":
 # %% [markdown]
 """
 **Task.** Predict, before anything is measured. Write `predict_distance(n, m, d, limits)`: `(flops, bytes_moved, regime)` of the op in float32. It reads both inputs and writes the output, once each; `regime` is what `roofline` says.
+
+<details><summary>Hint 1: idea</summary>
+Three arrays move; you know the work from the rule you just wrote.
+</details>
+<details><summary>Hint 2: approach</summary>
+Count elements of (n, d), (m, d) and (n, m); a float32 has 4 bytes.
+</details>
+<details><summary>Hint 3: worked example, another op</summary>
+Adding two (5, 6) arrays moves 3 · 30 · 4 = 360 bytes for 30 FLOPs: a twelfth of a FLOP per byte.
+</details>
 """
 
 # %% nbgrader={"cell_type": "code", "grade": false, "grade_id": "predict-distance", "locked": false, "schema_version": 3, "solution": true, "task": false}

@@ -80,15 +80,18 @@ def test_layers_in_lists_and_dicts():
     assert count_parameters(model) == 6 + 12 + 2
 
 
-@pytest.mark.parametrize("model", [
-    Holder(weight=Tensor(np.zeros((3, 4))), bias=Tensor(np.zeros(4))),
-    Holder(weight=np.zeros((3, 4)), bias=np.zeros(4)),
-    Holder(weight=np.zeros((3, 4), np.int8), bias=np.zeros(4)),
-    Holder(parameters=lambda: [Tensor(np.zeros((3, 4))), Tensor(np.zeros(4))]),
-    Holder(parameters=lambda: {"w": np.zeros((3, 4)), "b": np.zeros(4)}),
-    Holder(layers=[Holder(weight=np.zeros((3, 4))), Holder(weight=None, bias=np.zeros(4))]),
-    Sequential(Holder(weight=np.zeros(12)), Holder(parameters=lambda: (Tensor(np.zeros(4)) for _ in range(1)))),
-])
+@pytest.mark.parametrize(
+    "model",
+    [
+        Holder(weight=Tensor(np.zeros((3, 4))), bias=Tensor(np.zeros(4))),
+        Holder(weight=np.zeros((3, 4)), bias=np.zeros(4)),
+        Holder(weight=np.zeros((3, 4), np.int8), bias=np.zeros(4)),
+        Holder(parameters=lambda: [Tensor(np.zeros((3, 4))), Tensor(np.zeros(4))]),
+        Holder(parameters=lambda: {"w": np.zeros((3, 4)), "b": np.zeros(4)}),
+        Holder(layers=[Holder(weight=np.zeros((3, 4))), Holder(weight=None, bias=np.zeros(4))]),
+        Sequential(Holder(weight=np.zeros(12)), Holder(parameters=lambda: (Tensor(np.zeros(4)) for _ in range(1)))),
+    ],
+)
 def test_models_that_are_no_layers(model):
     assert count_parameters(model) == 3 * 4 + 4
 
@@ -177,10 +180,25 @@ class Restless(Layer):
 def picture_of(model):
     """Everything about a Restless that must not change."""
     bias = model.linear.bias
-    return (model.calls, model.mean.tolist(), list(model.log), dict(model.table), set(model.seen), sorted(vars(model)),
-            model.training, str(model.rng.bit_generator.state), model.old.getstate(), model.legacy.get_state()[1].tolist(),
-            model.linear.weight.requires_grad, id(bias.grad), bias.grad.data.tolist(), id(bias.data),
-            str(default_generator().bit_generator.state), np.random.get_state()[1].tolist(), random.getstate())
+    return (
+        model.calls,
+        model.mean.tolist(),
+        list(model.log),
+        dict(model.table),
+        set(model.seen),
+        sorted(vars(model)),
+        model.training,
+        str(model.rng.bit_generator.state),
+        model.old.getstate(),
+        model.legacy.get_state()[1].tolist(),
+        model.linear.weight.requires_grad,
+        id(bias.grad),
+        bias.grad.data.tolist(),
+        id(bias.data),
+        str(default_generator().bit_generator.state),
+        np.random.get_state()[1].tolist(),
+        random.getstate(),
+    )
 
 
 CALLS = {
@@ -255,13 +273,16 @@ def test_counting_draws_nothing_that_dropout_would():
 
 
 @pytest.mark.parametrize("call", [count_flops, flop_report, measure_memory, training_memory])
-@pytest.mark.parametrize(("model", "says"), [
-    (Holder(weight=np.zeros((3, 4))), "Holder has no forward"),
-    (Holder(layers=[Linear(3, 4)]), "wrap its layers: Sequential"),
-    (Linear, "the class Linear came"),
-    ([Linear(3, 3)], "a list has no forward"),
-    (None, "a NoneType has no forward"),
-])
+@pytest.mark.parametrize(
+    ("model", "says"),
+    [
+        (Holder(weight=np.zeros((3, 4))), "Holder has no forward"),
+        (Holder(layers=[Linear(3, 4)]), "wrap its layers: Sequential"),
+        (Linear, "the class Linear came"),
+        ([Linear(3, 3)], "a list has no forward"),
+        (None, "a NoneType has no forward"),
+    ],
+)
 def test_without_forward(call, model, says):
     with pytest.raises(ValueError, match=says):
         call(model, (1, 3))
@@ -275,16 +296,19 @@ def test_forward_that_returns_no_tensor(call, answer):
 
 
 @pytest.mark.parametrize("call", [count_flops, flop_report, measure_memory, training_memory, make_input])
-@pytest.mark.parametrize(("shape", "error", "says"), [
-    ((), ValueError, "empty"),
-    ((0, 3), ValueError, r"input_shape\[0\] is 0"),
-    ((2, -3), ValueError, r"input_shape\[1\] is -3"),
-    ((2, 3.0), TypeError, r"input_shape\[1\] is 3.0"),
-    ((True, 3), TypeError, r"input_shape\[0\] is True"),
-    (3, TypeError, "input_shape is 3; want a tuple"),
-    ("23", TypeError, "input_shape is '23'"),
-    (Tensor([[1.0]]), TypeError, "give its .shape"),
-])
+@pytest.mark.parametrize(
+    ("shape", "error", "says"),
+    [
+        ((), ValueError, "empty"),
+        ((0, 3), ValueError, r"input_shape\[0\] is 0"),
+        ((2, -3), ValueError, r"input_shape\[1\] is -3"),
+        ((2, 3.0), TypeError, r"input_shape\[1\] is 3.0"),
+        ((True, 3), TypeError, r"input_shape\[0\] is True"),
+        (3, TypeError, "input_shape is 3; want a tuple"),
+        ("23", TypeError, "input_shape is '23'"),
+        (Tensor([[1.0]]), TypeError, "give its .shape"),
+    ],
+)
 def test_bad_shapes(call, shape, error, says):
     with pytest.raises(error, match=says):
         call(Linear(3, 3), shape)
@@ -308,12 +332,13 @@ def test_several_outputs():
 
 
 def test_made_inputs_are_private_and_repeat():
+    model = square(3)
     before = np.random.get_state()[1].tolist(), str(default_generator().bit_generator.state)
-    a, b = make_input(Linear(3, 3), (50, 3)), make_input(Linear(3, 3), [50, 3])
+    a, b = make_input(model, (50, 3)), make_input(model, [50, 3])
     assert a.shape == (50, 3) and a.dtype == np.float32
     assert np.array_equal(a.data, b.data) and 0.8 < a.data.std() < 1.2
     assert (np.random.get_state()[1].tolist(), str(default_generator().bit_generator.state)) == before
-    assert make_input(Linear(3, 3), (2, 3), np.float64).dtype == np.float64
+    assert make_input(model, (2, 3), np.float64).dtype == np.float64
 
 
 def test_whole_numbers_where_the_input_is_an_index():

@@ -1,0 +1,232 @@
+"""Limits of a machine and what they say: exact with limits that are handed in, sane with this machine's own."""
+
+import json
+import math
+import os
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tinytorch.core.tensor import listen, thread_state
+from tinytorch.perf import profiling
+from tinytorch.perf.profiling import (
+    MachineLimits,
+    Work,
+    amdahl_speedup,
+    machine_limits,
+    roofline,
+    time_floors,
+    verdict,
+)
+
+GPU = MachineLimits(peak_gflops=312_000, bandwidth_gbs=1_555, dispatch_us=5)
+
+
+# ---------------------------------------------------------------- roofline
+
+
+def test_the_two_feed_forward_products():
+    # 2 products x 2 FLOPs x (32 * 512) rows x 768 x 3072
+    flops = 2 * 2 * 32 * 512 * 768 * 3072
+    assert flops == 154_618_822_656
+    assert roofline(flops, 1, GPU)["compute_ms"] == pytest.approx(0.496, abs=5e-4)
+
+
+@given(st.integers(0, 10**15), st.integers(1, 10**12))
+def test_the_floor_is_what_the_roof_attains(flops, moved):
+    got = roofline(flops, moved, GPU)
+    assert got["time_floor_ms"] == max(got["memory_ms"], got["compute_ms"])
+    assert got["attainable_gflops"] <= GPU.peak_gflops
+    assert got["attainable_gflops"] * got["time_floor_ms"] * 1e6 == pytest.approx(flops)
+    assert got["regime"] == ("memory" if got["memory_ms"] > got["compute_ms"] else "compute") or math.isclose(
+        got["memory_ms"], got["compute_ms"])
+
+
+def test_nothing_moved_and_nothing_done():
+    assert roofline(0, 0, GPU)["intensity"] == 0.0
+    moved_nothing = roofline(100, 0, GPU)
+    assert (moved_nothing["intensity"], moved_nothing["regime"]) == (math.inf, "compute")
+    assert moved_nothing["attainable_gflops"] == GPU.peak_gflops
+
+
+@pytest.mark.parametrize(("flops", "moved", "error"), [
+    (-1, 1, ValueError), (1, -1, ValueError), (math.nan, 1, ValueError), (math.inf, 1, ValueError), ("1", 1, TypeError),
+    (True, 1, TypeError)])
+def test_strange_amounts_are_refused(flops, moved, error):
+    with pytest.raises(error):
+        roofline(flops, moved, GPU)
+
+
+# ---------------------------------------------------------------- the machine as data
+
+
+def test_bandwidth_is_looked_up_by_footprint():
+    machine = MachineLimits(100, {10_000: 60.0, 1_000_000: 20.0}, 1)
+    assert machine.bandwidth(1) == machine.bandwidth(10_000) == 60.0
+    assert machine.bandwidth(100_000) == pytest.approx(40.0)  # half way in log(bytes)
+    assert machine.bandwidth(10**12) == 20.0
+    assert roofline(0, 8_000_000, machine)["memory_ms"] == pytest.approx(0.4)
+    assert roofline(0, 8_000_000, machine, footprint=10_000)["memory_ms"] == pytest.approx(0.4 / 3)
+
+
+@pytest.mark.parametrize("words", [
+    {"peak_gflops": 0}, {"peak_gflops": -1}, {"bandwidth_gbs": 0}, {"bandwidth_gbs": {}}, {"bandwidth_gbs": {1: -5.0}},
+    {"dispatch_us": -1}, {"peak_gflops": math.nan}, {"transcendental_gops": -1.0}])
+def test_impossible_machines_are_refused(words):
+    with pytest.raises(ValueError, match=next(iter(words))):
+        MachineLimits(**{"peak_gflops": 1, "bandwidth_gbs": 1, "dispatch_us": 1, **words})
+
+
+# ---------------------------------------------------------------- the verdict
+
+
+MACHINE = MachineLimits(peak_gflops=100, bandwidth_gbs=20, dispatch_us=5)
+
+
+def test_three_floors():
+    floors = time_floors(Work(10**8, 10**7, 30), MACHINE)
+    assert floors == pytest.approx({"overhead": 0.15, "compute": 1.0, "memory": 0.5})
+    special = MachineLimits(100, 20, 5, transcendental_gops=0.1)
+    assert time_floors(Work(10**8, 10**7, 30, transcendentals=10**6), special)["compute"] == pytest.approx(10.0)
+
+
+@pytest.mark.parametrize(("work", "ms", "limited_by"), [
+    (Work(10**9, 10**6), 10.5, "compute"), (Work(10**6, 10**8), 5.2, "memory"), (Work(10, 100, 1000), 6.0, "overhead"),
+    (Work(10**8, 16 * 10**6), 1.1, "mixed"), (Work(10**9, 10**6), 30.0, "unexplained"),
+    (Work(0, 0, 0), 1.0, "unexplained")])
+def test_what_limits(work, ms, limited_by):
+    got = verdict(work, ms, MACHINE)
+    assert got["limited_by"] == limited_by
+    assert got["advice"] and "\n" not in got["advice"]
+
+
+def test_the_verdict_moves_when_the_machine_does():
+    work = Work(10**8, 10**7)
+    machines = [MachineLimits(100, 200, 1), MachineLimits(100, 2, 1), MachineLimits(1_000_000, 50_000, 5_000)]
+    assert [verdict(work, 1.0, machine)["bottleneck"] for machine in machines] == ["compute", "memory", "memory"]
+    limited_by = [verdict(work, ms, machine)["limited_by"] for ms, machine in zip((1.1, 5.5, 5.1), machines)]
+    assert limited_by == ["compute", "memory", "overhead"]
+
+
+def test_the_verdict_moves_when_the_time_does():
+    work = Work(10**6, 10**5, 20)  # overhead 0.1 ms
+    quick, slow = verdict(work, 0.1, MACHINE), verdict(work, 1.0, MACHINE)
+    assert (quick["limited_by"], slow["limited_by"]) == ("overhead", "unexplained")
+    assert quick["overhead_fraction"] == pytest.approx(1.0) and slow["overhead_fraction"] == pytest.approx(0.1)
+    assert "100%" in quick["advice"]
+
+
+def test_a_time_of_nothing_is_finite():
+    got = verdict(Work(10, 10), 0.0, MACHINE)
+    assert got["overhead_fraction"] == 1.0 and got["limited_by"] == "overhead"
+
+
+def test_amdahl():
+    assert amdahl_speedup(0.7, 2) == pytest.approx(1.538, abs=5e-4)
+    assert amdahl_speedup(0.5, 0.5) == pytest.approx(1 / 1.5)  # slower parts slow the whole
+    for fraction, speedup in ((-0.1, 2), (1.1, 2), (0.5, 0), (0.5, -1), (math.nan, 2)):
+        with pytest.raises(ValueError, match="want"):
+            amdahl_speedup(fraction, speedup)
+
+
+# ---------------------------------------------------------------- this machine, and its cache
+
+
+def test_this_machine(cache_folder):
+    limits = machine_limits()
+    assert limits.peak_gflops > 0.1 and limits.dispatch_us > 0 and limits.transcendental_gops > 0
+    assert len(limits.bandwidth_gbs) >= 4 and min(limits.bandwidth_gbs.values()) > 0
+    assert "measured" in limits.source
+    assert machine_limits() is limits  # once per process
+    stored = json.loads((cache_folder / "machine_limits.json").read_text(encoding="utf-8"))
+    assert len(stored) == 1
+    assert "20" in next(iter(stored.values()))["source"]  # the date
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """Measuring costs nothing here and is counted; the process remembers nothing."""
+    measured = []
+    monkeypatch.setattr(profiling, "_known_limits", {})
+    monkeypatch.setattr(profiling, "_measure_peak", lambda: measured.append(1) or 100.0)
+    monkeypatch.setattr(profiling, "_measure_bandwidth", lambda: {1000: 50.0, 10**6: 10.0})
+    monkeypatch.setattr(profiling, "_measure_dispatch", lambda: 2.0)
+    monkeypatch.setattr(profiling, "_measure_transcendentals", lambda: 1.0)
+    return measured
+
+
+def test_the_next_process_reads_the_file(quick, tmp_path, monkeypatch):
+    monkeypatch.setenv("TINYTORCH_CACHE", str(tmp_path / "not there yet" / "Zürich"))
+    first = machine_limits()
+    monkeypatch.setattr(profiling, "_known_limits", {})
+    second = machine_limits()
+    assert len(quick) == 1 and second == first and second.bandwidth(1000) == 50.0
+    assert machine_limits(refresh=True) == first and len(quick) == 2
+    assert [file.name for file in (tmp_path / "not there yet" / "Zürich").iterdir()] == ["machine_limits.json"]
+
+
+REST = '"dispatch_us": 1, "transcendental_gops": 1, "source": ""'
+
+
+@pytest.mark.parametrize("content", [
+    "", "{", "[]", "null", '"text"', "\xff", '{"KEY": 3}', '{"KEY": {}}', '{"KEY": {"peak_gflops": "fast"}}',
+    '{"KEY": {"peak_gflops": NaN, "bandwidth_gbs": {"1": 1.0}, REST}}',
+    '{"KEY": {"peak_gflops": 1, "bandwidth_gbs": {"x": 1.0}, REST}}'])
+def test_a_spoilt_cache_is_measured_anew(content, quick, tmp_path, monkeypatch):
+    monkeypatch.setenv("TINYTORCH_CACHE", str(tmp_path))
+    machine_limits()
+    key = next(iter(profiling._known_limits))
+    monkeypatch.setattr(profiling, "_known_limits", {})
+    file = tmp_path / "machine_limits.json"
+    file.write_bytes(content.replace("KEY", key).replace("REST", REST).encode("latin-1"))
+    assert machine_limits().peak_gflops == 100.0 and len(quick) == 2
+    assert json.loads(file.read_text(encoding="utf-8"))[key]["peak_gflops"] == 100.0
+
+
+def test_another_machines_entry_is_kept(quick, tmp_path, monkeypatch):
+    monkeypatch.setenv("TINYTORCH_CACHE", str(tmp_path))
+    (tmp_path / "machine_limits.json").write_text('{"another machine": {"peak_gflops": 1}}', encoding="utf-8")
+    machine_limits()
+    assert "another machine" in json.loads((tmp_path / "machine_limits.json").read_text(encoding="utf-8"))
+
+
+def test_a_cache_that_cannot_be_written_is_left_alone(quick, tmp_path, monkeypatch):
+    blocked = tmp_path / "a file, no folder"
+    blocked.write_text("here", encoding="utf-8")
+    monkeypatch.setenv("TINYTORCH_CACHE", str(blocked))
+    assert machine_limits().peak_gflops == 100.0
+    assert blocked.read_text(encoding="utf-8") == "here"
+
+    def fails(*_):
+        raise PermissionError("read-only")
+
+    monkeypatch.setattr(os, "replace", fails)
+    monkeypatch.setattr(profiling, "_known_limits", {})
+    monkeypatch.setenv("TINYTORCH_CACHE", str(tmp_path / "half"))
+    assert machine_limits().peak_gflops == 100.0
+    assert list((tmp_path / "half").iterdir()) == []  # no leftover
+
+
+def test_other_threads_other_key(quick, tmp_path, monkeypatch):
+    monkeypatch.setenv("TINYTORCH_CACHE", str(tmp_path))
+    machine_limits()
+    here = profiling.environment()
+    monkeypatch.setattr(profiling, "environment", lambda: {**here, "blas_threads": here["blas_threads"] + 1})
+    machine_limits()
+    assert len(quick) == 2 and len(json.loads((tmp_path / "machine_limits.json").read_text(encoding="utf-8"))) == 2
+
+
+@pytest.mark.parametrize(("platform", "variable"), [("linux", "XDG_CACHE_HOME"), ("win32", "LOCALAPPDATA")])
+def test_the_platforms_cache_folder(platform, variable, tmp_path, monkeypatch):
+    monkeypatch.delenv("TINYTORCH_CACHE")
+    monkeypatch.setattr(profiling.sys, "platform", platform)
+    monkeypatch.setenv(variable, str(tmp_path))
+    assert profiling._cache_file() == tmp_path / "tinytorch" / "machine_limits.json"
+
+
+def test_measuring_is_not_heard_by_listeners():
+    heard = []
+    with listen(heard.append):
+        assert profiling._measure_dispatch() > 0
+    assert heard == [] and thread_state().hearers == ()
