@@ -35,7 +35,8 @@ def train_on_digits(model: Any, rng: Any, stage: Stage = _quiet) -> dict[str, An
     return {"images": len(train), "held_out": len(test), "epochs": EPOCHS, "accuracy": found.accuracy}
 
 
-def profile_model(name: str, batch: int | None = None, iterations: int = 100, stage: Stage = _quiet) -> dict[str, Any]:
+def profile_model(name: str, batch: int | None = None, iterations: int = 100, remeasure: bool = False,
+                  stage: Stage = _quiet) -> dict[str, Any]:
     """Profile the zoo's model ``name`` and return plain data: workload, limits, training, the forward profile."""
     import difflib
 
@@ -62,12 +63,12 @@ def profile_model(name: str, batch: int | None = None, iterations: int = 100, st
         images = np.resize(load_digits("test")[0], shape)
     model.eval()
     stage("measuring this machine's limits")
-    limits = machine_limits()
+    limits = machine_limits(refresh=remeasure)
     stage("profiling: counting, memory, time")
     profile = profile_forward_pass(model, Tensor(images), limits=limits, iterations=iterations)
     return {"model": name, "input_shape": list(shape), "training": trained, "profile": _plain(profile),
             "limits": {"peak_gflops": limits.peak_gflops, "dispatch_us": limits.dispatch_us,
-                       "bandwidth_gbs": limits.bandwidth(2**30), "bandwidth_in_cache_gbs": limits.bandwidth(2**16)}}
+                       "bandwidth_gbs": limits.bandwidth(2**30), "source": limits.source}}
 
 
 def _plain(value: Any) -> Any:
@@ -87,14 +88,14 @@ def draw(result: dict[str, Any]) -> None:
 
     console, profile, limits = ui.console(), result["profile"], result["limits"]
     shape = tuple(result["input_shape"])
-    console.print(f"{result['model']} on an input of {shape}, float32, evaluation mode, no gradient")
+    console.print(f"{result['model']} on {shape}, float32, evaluation mode, no gradient")
     if result["training"]:
         done = result["training"]
-        console.print(f"trained {done['epochs']} epochs on {done['images']:,} UCI handwritten digits: "
-                      f"{done['accuracy']:.1%} of {done['held_out']} held-out images right")
-    console.print(f"this machine: {limits['peak_gflops']:.0f} GFLOP/s; {limits['bandwidth_gbs']:.1f} GB/s from main "
-                  f"memory, {limits['bandwidth_in_cache_gbs']:.0f} GB/s in cache; "
-                  f"{limits['dispatch_us']:.1f} µs to dispatch an op\n")
+        console.print(f"trained {done['epochs']} epochs on {done['images']:,} UCI digits: "
+                      f"{done['accuracy']:.1%} of {done['held_out']} held-out ones right")
+    console.print(f"this machine: {limits['peak_gflops']:.3g} GFLOP/s, {limits['bandwidth_gbs']:.3g} GB/s from memory, "
+                  f"{limits['dispatch_us']:.2g} µs to dispatch an op")
+    console.print(limits["source"] + "\n")
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
     wide = console.width >= 78
     table.add_column("layer", overflow="fold")
@@ -103,7 +104,8 @@ def draw(result: dict[str, Any]) -> None:
     table.add_column("bottleneck", no_wrap=True)
     table.add_column("limited by", no_wrap=True)
     for row in profile["layers"]:
-        name = "  " * row["depth"] + (f"{row['name'].rsplit('.', 1)[-1]} {row['type']}" if row["depth"] else row["type"])
+        own = f"{row['name'].rsplit('.', 1)[-1]} {row['type']}" if row["depth"] else row["type"]
+        name = "  " * row["depth"] + own
         time = [f"{row['latency_ms']:.4f}", f"{row['share']:.0%}"]
         cells = [f"{row['parameters']:,}", f"{row['flops']:,}", f"{row['bytes']:,}", *time,
                  f"{row['gflops_per_second']:.2f}"] if wide else [short(row["flops"]), *time]
@@ -111,7 +113,8 @@ def draw(result: dict[str, Any]) -> None:
             cells[:3] = [short(row["parameters"]), short(row["flops"]), short(row["bytes"])]
         table.add_row(name, *cells, row["bottleneck"], row["limited_by"])
     console.print(table)
-    console.print("ms: with the layers inside; share: of the time in the layer's own work")
+    console.print(f"ms: with the layers inside, a listener at each: {profile['layers'][0]['latency_ms']:.4f} so, "
+                  f"{profile['latency_ms']:.4f} without")
     console.print()
     for line in headline(profile):
         console.print(line, soft_wrap=True)

@@ -1,1 +1,31 @@
-"""Placeholder face until module 14 is exported."""
+"""Measuring and optimizing: the profiler of module 14 and what is built with it."""
+
+from tinytorch.perf.profiling import (
+    FlopReport,
+    MachineLimits,
+    MemoryProfiler,
+    Profiler,
+    amdahl_speedup,
+    analyze_weight_distribution,
+    count_flops,
+    count_parameters,
+    flop_report,
+    latency_statistics,
+    machine_limits,
+    measure_latency,
+    measure_memory,
+    profile_backward_pass,
+    profile_batch_sizes,
+    profile_forward_pass,
+    profile_layer,
+    quick_profile,
+    roofline,
+    training_memory,
+)
+
+__all__ = [
+    "FlopReport", "MachineLimits", "MemoryProfiler", "Profiler", "amdahl_speedup", "analyze_weight_distribution",
+    "count_flops", "count_parameters", "flop_report", "latency_statistics", "machine_limits", "measure_latency",
+    "measure_memory", "profile_backward_pass", "profile_batch_sizes", "profile_forward_pass", "profile_layer",
+    "quick_profile", "roofline", "training_memory",
+]

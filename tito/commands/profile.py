@@ -12,8 +12,9 @@ from tito import ui
 @click.option("--batch", type=click.IntRange(min=1), metavar="N", help="Inputs per pass (by default the model's own).")
 @click.option("--iterations", type=click.IntRange(min=1), default=100, show_default=True, metavar="N",
               help="Timed passes.")
+@click.option("--remeasure", is_flag=True, help="Measure this machine's limits anew.")
 @ui.json_option
-def command(model: str, batch: int | None, iterations: int, as_json: bool) -> int:
+def command(model: str, batch: int | None, iterations: int, remeasure: bool, as_json: bool) -> int:
     """Profile MODEL (by default digits_mlp) layer by layer.
 
     A digits model is first trained for a moment on the handwritten digits that TinyTorch ships. Counting, memory and
@@ -24,7 +25,7 @@ def command(model: str, batch: int | None, iterations: int, as_json: bool) -> in
     from tito.profiling import draw, profile_model
 
     with ui.stages() as stage:
-        result = profile_model(model, batch, iterations, stage)
+        result = profile_model(model, batch, iterations, remeasure, stage)
     if as_json:
         ui.print_json(result)
     else:
