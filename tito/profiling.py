@@ -16,7 +16,7 @@ def _quiet(text: str, done: int = 0, total: int | None = None) -> None:
     """Show nothing."""
 
 
-def train_on_digits(model: Any, rng: Any, stage: Stage = _quiet) -> dict[str, Any]:
+def train_on_digits(model: Any, stage: Stage = _quiet) -> dict[str, Any]:
     """Train ``model`` on the shipped digits for a moment; return what came of it on the held-out images."""
     from tinytorch.core.dataloader import DataLoader, TensorDataset, load_digits
     from tinytorch.core.losses import CrossEntropyLoss
@@ -59,7 +59,7 @@ def profile_model(name: str, batch: int | None = None, iterations: int = 100, re
     if name.startswith("digits"):
         from tinytorch.core.dataloader import load_digits
 
-        trained = train_on_digits(model, rng, stage)
+        trained = train_on_digits(model, stage)
         images = np.resize(load_digits("test")[0], shape)
     model.eval()
     stage("measuring this machine's limits")

@@ -6,7 +6,7 @@
 #     text_representation: {extension: .py, format_name: percent}
 #   kernelspec: {"display_name": "Python 3", "language": "python", "name": "python3"}
 #   language_info: {"name": "python"}
-#   tinytorch: {"module": "14_profiling", "release": "76e94bb451a61144"}
+#   tinytorch: {"module": "14_profiling", "release": "a585c6cb36532506"}
 # ---
 
 # %% [markdown]
@@ -1543,7 +1543,11 @@ if __name__ == "__main__":
         return Sequential(*(Block(dim, heads) for _ in range(blocks)), Linear(dim, vocabulary, bias=False))
 
 
+    computes = any(run_on_shapes(Linear(2, 3), (1, 2)).output.data.strides)  # then GPT-3 would really be computed: leave it out
     for name, (T, D, h, L) in {"GPT-2 small": (1024, 768, 12, 12), "GPT-3": (2048, 12288, 96, 96)}.items():
+        if computes:
+            print(f"{name}: first let run_on_shapes run on shapes")
+            continue
         start = perf_counter_ns()
         with shape_only():
             model = gpt(D, h, L)
@@ -1683,11 +1687,11 @@ if __name__ == "__main__":
         kept = trace_memory(lambda: n * n + n * n)
         check("n*n + n*n keeps one array", near(kept.growth), 1.0, {2.0: "the peak was taken for the growth", 0.0: "the result was dropped before memory was read"})
         check("and peaks at two", near(kept.peak), 2.0, {1.0: "the growth was taken for the peak"})
-        was_tracing = tracemalloc.is_tracing()
+        tracemalloc.stop()  # whoever left it on
         check("nothing made, nothing held", near(trace_memory(lambda: None).peak), 0.0)
-        check("tracing is as it was", tracemalloc.is_tracing(), was_tracing, {True: "tracing was left on", False: "the caller's tracing was ended"})
+        check("tracing is off again", tracemalloc.is_tracing(), False, {True: "tracing was left on"})
         check_raises("an error passes through", ZeroDivisionError, lambda: trace_memory(lambda: 1 / 0))
-        check("and tracing is still as it was", tracemalloc.is_tracing(), was_tracing, {True: "tracing was left on after an error"})
+        check("and tracing is off again", tracemalloc.is_tracing(), False, {True: "tracing was left on after an error: finally is missing"})
         tracemalloc.start()
         big = np.ones(2_000_000, np.float32)
         outer_peak = tracemalloc.get_traced_memory()[1]
@@ -1695,8 +1699,7 @@ if __name__ == "__main__":
         check("inside a session: growth", near(trace_memory(lambda: n + n).growth), 1.0)
         check("the session goes on", tracemalloc.is_tracing(), True, {False: "the caller's tracing was ended"})
         check("its peak was folded back", tracemalloc.get_traced_memory()[1] >= outer_peak, True, {False: "the caller's peak was lost"})
-        if not was_tracing:
-            tracemalloc.stop()
+        tracemalloc.stop()
 
 
     test_trace_memory()
@@ -1764,7 +1767,7 @@ if __name__ == "__main__":
         w = Tensor(np.ones((4, 6)), requires_grad=True)
         square = w * w
         views = square.reshape(6, 4).T.reshape(3, 8)[1:]
-        check("views share one buffer (and .T.reshape copies)", len(kept_arrays(views, [w.data])), 2, {4: "every view was counted", 1: "the copy is missing"})
+        check("views share one buffer (and .T.reshape copies)", len(kept_arrays(views, [w.data])), 2, {5: "every view was counted", 1: "the copy is missing"})
         check("without a graph only the output itself", len(kept_arrays(Tensor([1.0]))), 1)
         deep = w
         for _ in range(3000):

@@ -1554,7 +1554,11 @@ def gpt(dim, heads, blocks, vocabulary=50_257):
     return Sequential(*(Block(dim, heads) for _ in range(blocks)), Linear(dim, vocabulary, bias=False))
 
 
+computes = any(run_on_shapes(Linear(2, 3), (1, 2)).output.data.strides)  # then GPT-3 would really be computed: leave it out
 for name, (T, D, h, L) in {"GPT-2 small": (1024, 768, 12, 12), "GPT-3": (2048, 12288, 96, 96)}.items():
+    if computes:
+        print(f"{name}: first let run_on_shapes run on shapes")
+        continue
     start = perf_counter_ns()
     with shape_only():
         model = gpt(D, h, L)
@@ -1705,11 +1709,11 @@ def test_trace_memory():
     kept = trace_memory(lambda: n * n + n * n)
     check("n*n + n*n keeps one array", near(kept.growth), 1.0, {2.0: "the peak was taken for the growth", 0.0: "the result was dropped before memory was read"})
     check("and peaks at two", near(kept.peak), 2.0, {1.0: "the growth was taken for the peak"})
-    was_tracing = tracemalloc.is_tracing()
+    tracemalloc.stop()  # whoever left it on
     check("nothing made, nothing held", near(trace_memory(lambda: None).peak), 0.0)
-    check("tracing is as it was", tracemalloc.is_tracing(), was_tracing, {True: "tracing was left on", False: "the caller's tracing was ended"})
+    check("tracing is off again", tracemalloc.is_tracing(), False, {True: "tracing was left on"})
     check_raises("an error passes through", ZeroDivisionError, lambda: trace_memory(lambda: 1 / 0))
-    check("and tracing is still as it was", tracemalloc.is_tracing(), was_tracing, {True: "tracing was left on after an error"})
+    check("and tracing is off again", tracemalloc.is_tracing(), False, {True: "tracing was left on after an error: finally is missing"})
     tracemalloc.start()
     big = np.ones(2_000_000, np.float32)
     outer_peak = tracemalloc.get_traced_memory()[1]
@@ -1717,8 +1721,7 @@ def test_trace_memory():
     check("inside a session: growth", near(trace_memory(lambda: n + n).growth), 1.0)
     check("the session goes on", tracemalloc.is_tracing(), True, {False: "the caller's tracing was ended"})
     check("its peak was folded back", tracemalloc.get_traced_memory()[1] >= outer_peak, True, {False: "the caller's peak was lost"})
-    if not was_tracing:
-        tracemalloc.stop()
+    tracemalloc.stop()
 
 
 test_trace_memory()
@@ -1797,7 +1800,7 @@ def test_kept_arrays():
     w = Tensor(np.ones((4, 6)), requires_grad=True)
     square = w * w
     views = square.reshape(6, 4).T.reshape(3, 8)[1:]
-    check("views share one buffer (and .T.reshape copies)", len(kept_arrays(views, [w.data])), 2, {4: "every view was counted", 1: "the copy is missing"})
+    check("views share one buffer (and .T.reshape copies)", len(kept_arrays(views, [w.data])), 2, {5: "every view was counted", 1: "the copy is missing"})
     check("without a graph only the output itself", len(kept_arrays(Tensor([1.0]))), 1)
     deep = w
     for _ in range(3000):
@@ -1929,7 +1932,8 @@ def training_categories(parameter_bytes, trainable_bytes, state_arrays, activati
     """
     ### BEGIN SOLUTION
     held = {"parameters": parameter_bytes, "gradients": trainable_bytes,
-            "optimizer_state": state_arrays * trainable_bytes, "activations": activation_bytes, "input": input_bytes, "output": output_bytes}
+            "optimizer_state": state_arrays * trainable_bytes, "activations": activation_bytes,
+            "input": input_bytes, "output": output_bytes}
     return {**held, "total_bytes": sum(held.values())}
     ### END SOLUTION
 
