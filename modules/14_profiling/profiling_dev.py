@@ -6,7 +6,7 @@
 #     text_representation: {extension: .py, format_name: percent}
 #   kernelspec: {"display_name": "Python 3", "language": "python", "name": "python3"}
 #   language_info: {"name": "python"}
-#   tinytorch: {"module": "14_profiling", "release": "a585c6cb36532506"}
+#   tinytorch: {"module": "14_profiling", "release": "2be2bdc721122726"}
 # ---
 
 # %% [markdown]
@@ -962,7 +962,8 @@ def untouched(model):
     """Leave the model as it was, whatever happens inside: attributes, lists, running statistics, gradients, randomness.
 
     Gradients are put aside (``grad`` is None inside) and come back after. The *contents* of weights are not copied:
-    a forward that writes into its own weights is not undone.
+    a forward that writes into its own weights is not undone. NumPy's warnings about NaN and inf are off inside: what
+    the data holds is the caller's affair, not the instrument's.
     """
     things = {id(thing): thing for thing in (*things_in(model), *weights_of(model), default_generator())}
     undo = [put_back for thing in things.values() for put_back in _remember(thing)]
@@ -971,7 +972,8 @@ def untouched(model):
         if isinstance(thing, Tensor):
             thing.grad = None
     try:
-        yield
+        with np.errstate(all="ignore"):
+            yield
     finally:
         for put_back in undo:
             put_back()
@@ -1818,15 +1820,15 @@ def weight_arrays(model):
 
 # %%
 #| export
-def measure_memory(model, input_shape):
+def measure_memory(model, input_shape, input_tensor=None):
     """Measure one forward pass in the caller's gradient mode and return bytes in MB (1024²), by kind.
 
     ``parameter_memory_mb``, ``input_mb``, ``output_mb``; ``activation_memory_mb``: what the pass left alive for a
     backward pass, parameters and input left out (``graph`` says "kept", or "none" under ``no_grad`` or when all is
     frozen); ``temporaries_mb`` at the peak; ``peak_memory_mb`` = parameters + input + traced growth;
-    ``memory_efficiency`` = (parameters + input + activations) / peak, 0 to 1.
+    ``memory_efficiency`` = (parameters + input + activations) / peak, 0 to 1. The input is made, unless one is given.
     """
-    x = make_input(model, input_shape)
+    x = make_input(model, input_shape) if input_tensor is None else input_tensor
     run = forward_of(model)
     with untouched(model):
         traced = trace_memory(lambda: run(x))
@@ -3497,7 +3499,7 @@ Keep <code>latency = time_forward(...)</code> and take <code>latency["median"]</
 #| export
 def memory_of(model, input_tensor):
     """Return ``measure_memory`` of a pass over an input like this one, in the gradient mode that is on."""
-    return measure_memory(model, input_tensor.shape)
+    return measure_memory(model, input_tensor.shape, input_tensor)
 
 # %%
 #| export

@@ -374,3 +374,19 @@ def test_batch_sizes(clock):
     for sizes, error in (((0,), ValueError), ((2.5,), TypeError), ((True,), TypeError)):
         with pytest.raises(error, match="batch size"):
             profile_batch_sizes(Linear(4, 3), (1, 4), sizes)
+
+
+@pytest.mark.parametrize(("dtype", "nbytes"), [(np.float64, 8), (np.float32, 4), (np.float16, 2)])
+def test_the_input_weighs_what_it_weighs(dtype, nbytes):
+    x = Tensor(np.zeros((256, 64), dtype), dtype=dtype)
+    profile = profile_forward_pass(ReLU(), x, limits=MachineLimits(100, 10, 5), iterations=1)
+    assert profile["input_mb"] == 256 * 64 * nbytes / 1024**2
+    assert profile["output_mb"] == profile["input_mb"]
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_nan_and_inf_data_are_profiled_in_silence(bad):
+    x = np.full((4, 8), bad, np.float32)
+    x[0] = -x[0]
+    profile = profile_forward_pass(Sequential(Linear(8, 4), ReLU()), Tensor(x), limits=MachineLimits(100, 10, 5), iterations=2)
+    assert profile["flops"] == 2 * 4 * 8 * 4 + 4 * 4

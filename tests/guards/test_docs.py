@@ -1,0 +1,72 @@
+"""What README prints is true: its code runs, its commands exist, its output is the command's."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tito.project import find_root, modules
+
+ROOT = find_root(Path(__file__))
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+COMMANDS = [line for kind, body in BLOCKS if not kind for line in body.splitlines() if re.match(r"(make|tito|pip) ", line)]
+
+
+def tito(*words, cwd=ROOT):
+    return subprocess.run([sys.executable, "-m", "tito", *words], cwd=cwd, capture_output=True, text=True, check=False,
+                          encoding="utf-8", stdin=subprocess.DEVNULL)
+
+
+def test_python_blocks_run():
+    blocks = [body for kind, body in BLOCKS if kind == "python"]
+    assert blocks
+    for body in blocks:
+        done = subprocess.run([sys.executable, "-c", body], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        assert "524,800 parameters\n1,048,576 FLOPs per sample\n" in done.stdout
+
+
+@pytest.mark.parametrize("line", [line for line in COMMANDS if line.startswith("tito ")])
+def test_tito_lines_run(line):
+    done = tito(*line.split()[1:])
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("line", [line for line in COMMANDS if line.startswith("make ")])
+def test_make_lines_name_targets(line):
+    if shutil.which("make") is None:
+        pytest.skip("make is not installed")
+    done = subprocess.run(["make", "-n", *line.split()[1:]], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_pip_extras_exist():
+    named = re.findall(r"\.\[([\w,]+)\]", README)
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    assert named
+    for extra in ",".join(named).split(","):
+        assert re.search(rf"^{extra} = \[", project, re.MULTILINE), extra
+
+
+def test_the_table_lists_the_modules():
+    listed = re.findall(r"^\| (\d\d) (\w+) \|", README, re.MULTILINE)
+    assert [f"{number}_{name}" for number, name in listed] == [module.folder for module in modules(ROOT)]
+
+
+def test_the_printed_profile_has_the_lines_of_the_command():
+    """Numbers that are measured differ from run to run; everything else must be what the command prints now."""
+    printed = re.search(r"<!-- output of: tito profile -->\n```\n(.*?)```", README, re.DOTALL).group(1)
+    now = tito("profile").stdout
+
+    def lasting(text):
+        lines = [line.split() for line in text.splitlines() if line.strip()]
+        start = next(i for i, words in enumerate(lines) if words[0] == "layer")
+        end = next(i for i, words in enumerate(lines) if words[0] == "GFLOP/s:")
+        table = [words[:5] if words[0].isdigit() else words[:4] for words in lines[start:start + 5]]
+        return lines[0], table, [words[0] for words in lines[start:end + 1]]
+
+    assert lasting(printed) == lasting(now)
