@@ -6,7 +6,7 @@
 #     text_representation: {extension: .py, format_name: percent}
 #   kernelspec: {"display_name": "Python 3", "language": "python", "name": "python3"}
 #   language_info: {"name": "python"}
-#   tinytorch: {"module": "14_profiling", "release": "2be2bdc721122726"}
+#   tinytorch: {"module": "14_profiling", "release": "b229d4b2a519f7cf"}
 # ---
 
 # %% [markdown]
@@ -3018,7 +3018,7 @@ def machine_limits(refresh=False):
     if not refresh and key not in _known_limits and (kept := _from_cache(_read_cache().get(key))):
         _known_limits[key] = kept
     if refresh or key not in _known_limits:
-        where = f"{here['cpu']}, {here['blas']}, {here['blas_threads']} BLAS threads"
+        where = f"{here['cpu']}, {here['blas']}, {here['blas_threads']} threads"
         source = f"measured {time.strftime('%Y-%m-%d')}: {where}"
         _known_limits[key] = MachineLimits(_measure_peak(), _measure_bandwidth(), _measure_dispatch(),
                                            _measure_transcendentals(), source)

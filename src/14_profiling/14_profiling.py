@@ -3079,7 +3079,7 @@ def machine_limits(refresh=False):
     if not refresh and key not in _known_limits and (kept := _from_cache(_read_cache().get(key))):
         _known_limits[key] = kept
     if refresh or key not in _known_limits:
-        where = f"{here['cpu']}, {here['blas']}, {here['blas_threads']} BLAS threads"
+        where = f"{here['cpu']}, {here['blas']}, {here['blas_threads']} threads"
         source = f"measured {time.strftime('%Y-%m-%d')}: {where}"
         _known_limits[key] = MachineLimits(_measure_peak(), _measure_bandwidth(), _measure_dispatch(),
                                            _measure_transcendentals(), source)

@@ -388,5 +388,6 @@ def test_the_input_weighs_what_it_weighs(dtype, nbytes):
 def test_nan_and_inf_data_are_profiled_in_silence(bad):
     x = np.full((4, 8), bad, np.float32)
     x[0] = -x[0]
-    profile = profile_forward_pass(Sequential(Linear(8, 4), ReLU()), Tensor(x), limits=MachineLimits(100, 10, 5), iterations=2)
+    model, limits = Sequential(Linear(8, 4), ReLU()), MachineLimits(100, 10, 5)
+    profile = profile_forward_pass(model, Tensor(x), limits=limits, iterations=2)
     assert profile["flops"] == 2 * 4 * 8 * 4 + 4 * 4

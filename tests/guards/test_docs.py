@@ -13,7 +13,8 @@ from tito.project import find_root, modules
 ROOT = find_root(Path(__file__))
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
-COMMANDS = [line for kind, body in BLOCKS if not kind for line in body.splitlines() if re.match(r"(make|tito|pip) ", line)]
+COMMANDS = [line for kind, body in BLOCKS if not kind
+            for line in body.splitlines() if re.match(r"(make|tito|pip) ", line)]
 
 
 def tito(*words, cwd=ROOT):
