@@ -116,8 +116,10 @@ def draw(result: dict[str, Any]) -> None:
     console.print(f"ms: with the layers inside, a listener at each: {profile['layers'][0]['latency_ms']:.4f} so, "
                   f"{profile['latency_ms']:.4f} without")
     console.print()
+    lines = Table.grid(padding=(0, 1, 0, 0))
     for line in headline(profile):
-        console.print(line, soft_wrap=True)
+        lines.add_row(*line.split(maxsplit=1))
+    console.print(lines)
     console.print(f"\n{profile['advice']}")
     if profile["uncounted"]:
         console.print(f"Not counted, for want of a cost rule: {', '.join(profile['uncounted'])}")
