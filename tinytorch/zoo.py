@@ -14,6 +14,9 @@ def digits_mlp(rng=None) -> Layer:
     return Sequential(Linear(64, 32, rng=rng), ReLU(), Linear(32, 10, rng=rng))
 
 
+TRAINED_ON_DIGITS = {digits_mlp}  # factories whose input is a flattened 8x8 digit
+
+
 def models() -> dict[str, tuple[Callable[..., Layer], tuple[int, ...]]]:
     """Return name -> (factory, input shape), batch first."""
     return {"digits_mlp": (digits_mlp, (32, 64))}

@@ -56,7 +56,7 @@ def profile_model(name: str, batch: int | None = None, iterations: int = 100, re
     model = factory(rng)
     trained = None
     images = rng.standard_normal(shape).astype(np.float32)
-    if name.startswith("digits"):
+    if factory in zoo.TRAINED_ON_DIGITS:
         from tinytorch.core.dataloader import load_digits
 
         trained = train_on_digits(model, stage)
@@ -97,12 +97,12 @@ def draw(result: dict[str, Any]) -> None:
                   f"{limits['dispatch_us']:.2g} µs to dispatch an op")
     console.print(limits["source"] + "\n")
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
-    wide = console.width >= 78
-    table.add_column("layer", overflow="fold")
+    wide, narrow = console.width >= 78, console.width < 56
+    table.add_column("layer", overflow="fold", min_width=10)
     for title in ("params", "FLOPs", "bytes", "ms", "share", "GFLOP/s") if wide else ("FLOPs", "ms", "share"):
         table.add_column(title, justify="right", no_wrap=True)
-    table.add_column("bottleneck", no_wrap=True)
-    table.add_column("limited by", no_wrap=True)
+    for title in () if narrow else ("bottleneck", "limited by"):
+        table.add_column(title, no_wrap=True)
     for row in profile["layers"]:
         own = f"{row['name'].rsplit('.', 1)[-1]} {row['type']}" if row["depth"] else row["type"]
         name = "  " * row["depth"] + own
@@ -111,15 +111,17 @@ def draw(result: dict[str, Any]) -> None:
                  f"{row['gflops_per_second']:.2f}"] if wide else [short(row["flops"]), *time]
         if wide and max(row["flops"], row["bytes"], row["parameters"]) >= 10_000_000:
             cells[:3] = [short(row["parameters"]), short(row["flops"]), short(row["bytes"])]
-        table.add_row(name, *cells, row["bottleneck"], row["limited_by"])
+        table.add_row(name, *cells, *(() if narrow else (row["bottleneck"], row["limited_by"])))
     console.print(table)
     console.print(f"ms: with the layers inside, a listener at each: {profile['layers'][0]['latency_ms']:.4f} so, "
-                  f"{profile['latency_ms']:.4f} without")
+                  f"{profile['latency_ms']:.4f} without; a multiply-add is 2 FLOPs")
     console.print()
     lines = Table.grid(padding=(0, 1, 0, 0))
     for line in headline(profile):
         lines.add_row(*line.split(maxsplit=1))
     console.print(lines)
     console.print(f"\n{profile['advice']}")
+    for warning in profile["latency"]["warnings"]:
+        console.print(f"Doubt: {warning}")
     if profile["uncounted"]:
         console.print(f"Not counted, for want of a cost rule: {', '.join(profile['uncounted'])}")

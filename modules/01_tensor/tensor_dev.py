@@ -6,7 +6,7 @@
 #     text_representation: {extension: .py, format_name: percent}
 #   kernelspec: {"display_name": "Python 3", "language": "python", "name": "python3"}
 #   language_info: {"name": "python"}
-#   tinytorch: {"module": "01_tensor", "release": "14315ffe59ffd542"}
+#   tinytorch: {"module": "01_tensor", "release": "2f5c607cb67af9b8"}
 # ---
 
 # %% [markdown]
@@ -523,6 +523,18 @@ class Node(NamedTuple):
     scope: tuple
 
 
+_PLAIN = (int, float, str, slice, type, type(None), type(...), np.generic, np.dtype)
+
+
+def _described(value):
+    """Describe an attribute for an event: an array becomes a hollow one, so that no event holds or hands out data."""
+    if isinstance(value, (tuple, list)):
+        return type(value)(_described(one) for one in value)
+    if isinstance(value, np.ndarray):
+        return hollow(value.shape, value.dtype)
+    return value if isinstance(value, _PLAIN) else type(value).__name__
+
+
 class _Behind:
     """What stands behind the door: running on shapes, explaining an error, telling the listeners."""
 
@@ -554,7 +566,8 @@ class _Behind:
         else:
             num_bytes = data.nbytes + sum([a.nbytes for a in arrays])
         shapes = tuple([a.shape for a in arrays])
-        event = OpEvent(self, shapes, data.shape, num_bytes, dict(attrs), state.path, start, end)
+        told = {name: _described(value) for name, value in attrs.items()} if attrs else {}
+        event = OpEvent(self, shapes, data.shape, num_bytes, told, state.path, start, end)
         for hear in state.hearers:
             hear(event)
         if _everywhere[0] and not state.shape_only:

@@ -76,6 +76,15 @@ def test_an_event_keeps_no_array():
     assert not any(isinstance(field, (np.ndarray, Tensor)) for field in event)
 
 
+def test_a_listener_gets_no_hand_on_arrays_in_attributes():
+    """A key of positions reaches the listener as a shape: it cannot be read, kept or changed through the event."""
+    key = np.array([0, 1])
+    (event,) = heard(lambda: Tensor(np.ones(4))[key])
+    told = event.attrs["key"]
+    assert (told.shape, told.dtype, told.flags.writeable) == ((2,), key.dtype, False)
+    assert not np.shares_memory(told, key)
+
+
 def test_a_failing_op_makes_no_event():
     def run():
         with pytest.raises(ValueError, match="add"):

@@ -17,8 +17,14 @@ COMMANDS = [line for kind, body in BLOCKS if not kind
             for line in body.splitlines() if re.match(r"(make|tito|pip) ", line)]
 
 
-def tito(*words, cwd=ROOT):
-    return subprocess.run([sys.executable, "-m", "tito", *words], cwd=cwd, capture_output=True, text=True, check=False,
+@pytest.fixture(autouse=True)
+def own_cache(monkeypatch, tmp_path):
+    """Keep measured limits out of the user's cache."""
+    monkeypatch.setenv("TINYTORCH_CACHE", str(tmp_path))
+
+
+def tito(*words):
+    return subprocess.run([sys.executable, "-m", "tito", *words], cwd=ROOT, capture_output=True, text=True, check=False,
                           encoding="utf-8", stdin=subprocess.DEVNULL)
 
 

@@ -365,3 +365,13 @@ def test_overlay_takes_the_modules_place_only_where_told(root):
         done = subprocess.run([sys.executable, "-c", code], cwd=root, text=True, capture_output=True, check=True,
                               env={**os.environ, "PYTHONPATH": os.pathsep.join([str(root), str(HERE)]), **variable})
         assert done.stdout.strip() == answer
+
+
+def test_edge_tests_of_unwritten_cells_wait(alpha, write_in):
+    """What is not written yet is no failure to look at; it is counted apart."""
+    write_in(alpha.notebook, double=RIGHT["double"])
+    result = runner.grade(alpha)
+    tests = result["tests"]
+    assert tests["unwritten"] > 0
+    assert tests["unwritten"] + len(tests["failures"]) == tests["failed"]
+    assert not any("NotImplementedError" in failure["message"] for failure in tests["failures"])

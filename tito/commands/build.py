@@ -47,20 +47,16 @@ def command(names: tuple[str, ...], only_check: bool, as_json: bool) -> int:
 def _say_checked(result: CheckResult) -> None:
     for difference in result.differences:
         click.echo(f"✗ {difference}")
-    _say_kept(result.kept)
     click.echo(f"Modules checked: {len(result.modules)}, differences: {len(result.differences)}.")
 
 
 def _say_built(result: BuildResult) -> None:
     for name in result.written:
         click.echo(f"✓ {name}")
-    _say_kept(result.kept)
+    for name in result.kept:
+        click.echo(f"· {name}: kept, somebody has worked in it")
     for name in result.orphans:
         click.echo(f"! {name}: its source is gone; delete it if nobody needs it")
     click.echo(f"Modules built: {len(result.modules)}, files written: {len(result.written)}, as they were: "
                f"{len(result.unchanged)}, kept: {len(result.kept)}.")
 
-
-def _say_kept(names: list[str]) -> None:
-    for name in names:
-        click.echo(f"· {name}: kept, somebody has worked in it")

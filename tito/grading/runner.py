@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ from tito.project import Module
 
 CELLS_SECONDS, TESTS_SECONDS = 120, 300
 Say = Callable[[str], None]
+_UNWRITTEN = re.compile(r"NotImplementedError: [\w.]+: section \d+, cell \d+")
 
 
 def grade(module: Module, source: str | None = None, timeout: float | None = None,
@@ -98,15 +100,17 @@ def run_tests(module: Module, files: dict[str, Path], timeout: float) -> dict[st
         elif "done" in report:
             status = report.get("status")
     lost = [name for name in collected if name not in states]
-    for state, _ in states.values():
+    for state, message in states.values():
         result[state if state in ("passed", "skipped") else "failed"] += 1
+        result["unwritten"] += state == "failed" and bool(_UNWRITTEN.search(message))
     result["failed"] += len(lost)
     result["total"] = len(states) + len(lost)
     if lost:
         result["problem"] = (f"the tests' process ended early ({ended.how}): {len(lost)} of {len(collected)} tests "
                              "did not finish")
     result["failures"] = [{"name": name.removeprefix(where + "/"), "message": message}
-                          for name, (state, message) in states.items() if state not in ("passed", "skipped")]
+                          for name, (state, message) in states.items()
+                          if state not in ("passed", "skipped") and not _UNWRITTEN.search(message)]
     if result["failed"]:
         result["status"] = 1
     elif status == 0 and collected:
@@ -118,7 +122,8 @@ def run_tests(module: Module, files: dict[str, Path], timeout: float) -> dict[st
 
 
 def _summary(status: int, problem: str | None = None) -> dict[str, Any]:
-    return {"passed": 0, "failed": 0, "skipped": 0, "total": 0, "failures": [], "status": status, "problem": problem}
+    return {"passed": 0, "failed": 0, "unwritten": 0, "skipped": 0, "total": 0, "failures": [], "status": status,
+            "problem": problem}
 
 
 def _test_export(submission: Submission, timeout: float) -> dict[str, Any]:

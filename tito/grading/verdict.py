@@ -79,11 +79,16 @@ def _tests(console: Any, tests: dict[str, Any], name: str, shown: int) -> None:
         console.print(f"\n{name}: {_plain(tests['problem'])}")
     if not tests["total"]:
         return
-    skipped = f" ({tests['skipped']} skipped)" if tests["skipped"] else ""
-    console.print(f"\n{name}: {tests['passed']} of {tests['total']}{skipped}")
+    beside = [f"{tests['skipped']} skipped"] if tests["skipped"] else []
+    if tests["unwritten"]:
+        beside.append(f"{tests['unwritten']} wait for what is not written yet")
+    said = f" ({', '.join(beside)})" if beside else ""
+    console.print(f"\n{name}: {tests['passed']} of {tests['total']}{said}")
     for failure in tests["failures"][:shown]:
-        said = _plain(failure["message"]).strip().splitlines() or [""]
-        console.print(f"- {_plain(failure['name'])}\n  {said[0][:300]}")
+        console.print(f"- {_plain(failure['name'])}")
+        lines = [line.strip() for line in _plain(failure["message"]).splitlines() if line.strip()]
+        for line in lines[:3]:  # pytest's first line may say only that something differs; what differs comes after
+            console.print(f"  {line[:200]}")
     _rest(console, len(tests["failures"]) - shown)
 
 

@@ -62,11 +62,10 @@ class Difference:
 
 @dataclass
 class CheckResult:
-    """What a check found: differences, and learners' notebooks that are none."""
+    """What a check found."""
 
     modules: list[str] = field(default_factory=list)
     differences: list[Difference] = field(default_factory=list)
-    kept: list[str] = field(default_factory=list)
 
 
 # ---------------------------------------------------------------- making
@@ -176,10 +175,10 @@ def check(root: Path, names: Iterable[str] = (), tell: Callable[[str], None] = l
             elif is_release(path, module):
                 result.differences.append(Difference(name, "is not what its source makes; run `tito build`"))
             elif _release_of(path, module) == product.release:
-                result.kept.append(name)
+                result.differences.append(Difference(name, "holds a learner's work, not the release"))
             else:
                 result.differences.append(Difference(
-                    name, "holds work of a learner on another release than the source makes"))
+                    name, "holds a learner's work on another release than the source makes"))
     result.differences += orphans(root)
     result.differences += [Difference(fault.file, fault.sentence) for fault in nbdev_faults(root)]
     return result
