@@ -22,18 +22,26 @@ class CheckFailed(AssertionError):
         super().__init__("\n".join(lines))
 
 
-def show(value: Any, limit: int = 160) -> str:
-    """Return a value as one short line: thousands separated, long arrays cut."""
+def _inside(value: Any, digits: int, depth: int = 4) -> str:
+    """Return a value inside a list or short array as text, floats with so many significant digits."""
+    if type(value).__module__ == "numpy" and getattr(value, "size", 99) <= 60:
+        value = value.tolist()
+    if type(value) in (list, tuple) and depth:
+        text = ", ".join(_inside(one, digits, depth - 1) for one in value)
+        return f"[{text}]" if type(value) is list else f"({text},)" if len(value) == 1 else f"({text})"
+    return repr(float(f"{value:.{digits}g}")) if isinstance(value, float) else " ".join(repr(value).split())
+
+
+def show(value: Any, limit: int = 160, digits: int = 6) -> str:
+    """Return a value as one short line: thousands separated, floats rounded, long arrays cut."""
     if isinstance(value, bool) or value is None or isinstance(value, str):
         text = repr(value)
     elif isinstance(value, int):
         text = f"{value:,}"
     elif isinstance(value, float):
-        text = f"{value:,.6g}"
-    elif hasattr(value, "tolist") and getattr(value, "size", 99) <= 12:
-        text = repr(value.tolist())
+        text = f"{value:,.{digits}g}"
     else:
-        text = " ".join(repr(value).split())
+        text = _inside(value, digits)
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
@@ -101,6 +109,8 @@ def check(what: str, got: Any, want: Any, mistakes: Mapping[Any, str] | None = N
     mistake = next((text for wrong, text in (mistakes or {}).items() if same(
         got, _lists(wrong) if listed and isinstance(wrong, tuple) else wrong, rtol, atol)), None)
     shown_got, shown_want = show(got), show(want)
+    if shown_got == shown_want:  # rounded alike, or of two types
+        shown_got, shown_want = show(got, digits=17), show(want, digits=17)
     if shown_got == shown_want:
         shown_got += f" ({type(got).__name__}, not {type(want).__name__})"
     raise CheckFailed(what, shown_want, shown_got, mistake)

@@ -10,7 +10,7 @@
 Tier: Foundation · Difficulty 1 of 4 · About 1½ hours · Needs 01 (`tito test tensor`)
 
 A network is made of matrix products with something bent in between. This module writes the bends: a handful of functions of one number each,
-and softmax, which turns any scores into shares that add up to 1. All of them are short. What makes them worth two hours is that the short
+and softmax, which turns any scores into shares that add up to 1. All of them are short. What makes them worth a module is that the short
 formula from the textbook is often *wrong on a computer*: it overflows where the true answer is an ordinary number.
 
 **Build** ReLU, exp, log, sigmoid, tanh, softmax, GELU → **use** them on numbers where the textbook formula breaks → **reflect** on what
@@ -20,9 +20,13 @@ When you are done you can
 1. show why a network without activations is a single matrix;
 2. say at which number `exp` overflows, and rewrite a formula so that it never gets there;
 3. write an activation either as one op or as a composition of ops, and see the difference at the door;
-4. recognise a saturated sigmoid, and compute what ten of them leave of a gradient.
+4. recognise a saturated sigmoid, and compute what ten of them leave of a gradient;
+5. say what share of a transformer block's memory traffic its activations cause.
 
-Given and explained: the small classes (`ReLU()`, `Softmax()`) under which a network holds these functions.
+Yours: the ops `relu`, `exp`, `log`, `sigmoid`, `tanh`, and the compositions `softmax` and `gelu`. Given and explained: the small classes (`ReLU()`, `Softmax()`) under
+which a network holds these functions.
+
+A cell you have not filled says which one it is: `relu: section 1, cell 2` is the function `relu` in the second code cell of section 1.
 """
 
 # %%
@@ -63,7 +67,7 @@ The cheapest bend that works is the *rectified linear unit*: negative numbers be
           0 ─────┘
 ```
 
-**Task.** Write the body of the op `relu`. It gets a NumPy array of any shape and dtype and returns a new one of the same shape and dtype; the input must stay as it was. A NaN stays NaN: a broken
+**Task.** Write the body of the op `relu`. It gets a NumPy array of any shape and dtype and returns a new one of the same shape and dtype; the input must stay as it was. Minus infinity is negative, so it becomes 0. A NaN stays NaN: a broken
 number should be seen at the end, not turned into a healthy looking 0.
 Example: `relu([-2, 0, 3])` is `[0, 0, 3]`.
 
@@ -104,6 +108,8 @@ def test_relu():
         ((-2.0, 0.0, 0.0), (0.0, -0.5, -7.0)): "the smaller of both, not the larger"})
     check("the input is left as it was", x.data.tolist(), [[-2.0, 0.0, 3.0], [1.5, -0.5, -7.0]])
     check("NaN stays NaN", relu(Tensor([np.nan, 1.0])).data.tolist(), [np.nan, 1.0], {(0.0, 1.0): "NaN > 0 is false, so a comparison turns NaN into 0"})
+    check("minus infinity becomes 0", relu(Tensor([-np.inf, np.inf])).data.tolist(), [0.0, np.inf], {
+        (np.nan, np.inf): "a product: -inf times 0 is NaN; choose the larger number instead"})
     check("int8 stays int8", relu(Tensor(np.array([-3, 3], np.int8))).dtype.name, "int8")
     check("an empty batch", relu(Tensor(np.zeros((0, 4)))).shape, (0, 4))
 
@@ -222,7 +228,7 @@ On the left `e^100` overflowed. (Without the `errstate` NumPy would have warned 
 Both contain the same small number, `small = e^-|a|`.
 
 **Task.** Write `sigmoid` with `small`, and `tanh` (NumPy has one). Any finite or infinite number may come; no warning may be given and the relative error must be small at the far left too: `sigmoid(-80)` is
-1.8 · 10⁻³⁵ and not 0. Integers become float32.
+1.8 · 10⁻³⁵ and not 0, and in float16, where the textbook formula gives 0 already at -12, `sigmoid(-12)` is 6.1 · 10⁻⁶. Integers become float32.
 
 <details><summary>Hint 1: idea</summary>
 The denominator is <code>1 + small</code> on both sides. Only the numerator differs.
@@ -266,6 +272,8 @@ def test_sigmoid_tanh():
         check("sigmoid at the far left", sigmoid(Tensor([-1e30, -np.inf])).data, [0.0, 0.0])
         ratio = sigmoid(Tensor([-80.0])).data / np.exp(np.float32(-80))
         check("sigmoid(-80), as a multiple of e^-80", ratio, [1.0], {(0.0,): "rounded to 0: a difference of two numbers near 1 loses it"}, rtol=1e-4)
+        check("sigmoid(-12) in float16", float(sigmoid(Tensor(np.array([-12], np.float16))).data[0]), 6.1393e-06, {
+            0.0: "the textbook formula: e^12 overflowed in float16; use the small power e^-|a|"}, rtol=1e-2)
         check("tanh", tanh(Tensor([-1e9, -1.0, 0.0, 0.5])).data, [-1.0, -0.761594156, 0.0, 0.462117157])
     x = Tensor([-3.0, -0.1, 0.7, 4.0])
     check("tanh(a) = 2 sigmoid(2a) - 1", (2 * sigmoid(2 * x) - 1).data, tanh(x).data, rtol=1e-5)
@@ -389,7 +397,7 @@ about `x` far to the right, smooth between. The form with tanh is the one GPT-2 
     gelu(x) = 0.5 · x · (1 + tanh( √(2/π) · (x + 0.044715 · x³) ))
 ```
 
-**Task.** Write `gelu(x)` for a Tensor, as a composition of ops (`sqrt` and `pi` are Python's, from `math`; `tanh` is yours). Write the cube as products; `x ** 3` is several times slower in NumPy.
+**Task.** Write `gelu(x)` for a Tensor, as a composition of ops (`sqrt` and `pi` are Python's, from `math`; `tanh` is yours). Write the cube as products, for a reason the next cell measures.
 Example: `gelu(Tensor([1.0]))` is 0.8412.
 
 <details><summary>Hint 1: idea</summary>
@@ -399,9 +407,21 @@ First what stands inside the tanh, then the rest.
 Begin products with the Python number, <code>0.044715 * x * x * x</code>: they are then floats from the start, even when <code>x</code> holds small integers.
 </details>
 <details><summary>Hint 3: worked example, other numbers</summary>
-For <code>x = 2</code>: <code>2 + 0.044715 · 8 = 2.35772</code>; times 0.797885 is 1.881188; its tanh is 0.954599; <code>0.5 · 2 · 1.954599 = 1.954598</code>.
+For <code>x = 2</code>: <code>2 + 0.044715 · 8 = 2.35772</code>; times 0.797885 is 1.881188; its tanh is 0.954599; <code>0.5 · 2 · 1.954599 = 1.954599</code>.
 </details>
 """
+
+# %%
+from time import perf_counter_ns
+
+x = Tensor(np.random.default_rng(0).standard_normal(100_000))
+for name, cube in (("x ** 3", lambda: x ** 3), ("x * x * x", lambda: x * x * x)):
+    times = []
+    for _ in range(7):
+        start = perf_counter_ns()
+        cube()
+        times.append(perf_counter_ns() - start)
+    print(f"{name:>9}: {min(times) / 1e6:.3f} ms for 100,000 numbers")
 
 # %% nbgrader={"grade": false, "grade_id": "gelu", "solution": true}
 #| export
@@ -415,6 +435,9 @@ def gelu(x):
     inner = sqrt(2 / pi) * (x + 0.044715 * x * x * x)
     return 0.5 * x * (1 + tanh(inner))
     ### END SOLUTION
+
+# %%
+print(gelu(Tensor([-20.0, -1.0, 0.0, 1.0, 20.0])))
 
 # %% nbgrader={"grade": true, "grade_id": "test-gelu", "points": 18, "skill": "composition"}
 def test_gelu():
@@ -591,7 +614,42 @@ with listen(lambda event: print(event.op.name, event.out_shape, "in", [entry.nam
 """
 ## 7. What it means for a real model
 
-A GPT-2 block applies GELU to 3,072 numbers per token and softmax to 12 heads of attention scores. Compared with its matrix products those are few operations, yet they move a good part of the bytes.
+A block of GPT-2 small applies GELU to 3,072 numbers per token and softmax to 12 heads of attention scores; everything else that is large in it is a matrix product. For 1,024 tokens, which
+share of the bytes do the two activations move? Bet, then run; the shapes are real, no number is computed:
+"""
+
+# %%
+from tinytorch.core.tensor import shape_only
+
+
+def traffic(function):
+    """Return what ``function`` returns and the bytes that its ops move."""
+    events = []
+    with listen(events.append):
+        out = function()
+    return out, sum(event.num_bytes for event in events)
+
+
+def hollow_of(*shape):
+    """Return a tensor that has a shape and no numbers."""
+    return Tensor(np.broadcast_to(np.float32(0), shape))
+
+
+my_bet = None  # percent
+with shape_only():
+    tokens, heads, scores = hollow_of(1024, 768), hollow_of(12, 1024, 64), hollow_of(12, 1024, 1024)
+    projections = 4 * traffic(lambda: tokens @ hollow_of(768, 768))[1]
+    attention = traffic(lambda: heads @ hollow_of(12, 64, 1024))[1] + traffic(lambda: scores @ heads)[1]
+    wide, up = traffic(lambda: tokens @ hollow_of(768, 3072))
+    down = traffic(lambda: wide @ hollow_of(3072, 768))[1]
+    bent = {"softmax": traffic(lambda: softmax(scores))[1], "gelu": traffic(lambda: gelu(wide))[1]}
+products = projections + attention + up + down
+print(f"products {products / 1024**2:.0f} MB, " + ", ".join(f"{name} {size / 1024**2:.0f} MB" for name, size in bent.items()))
+print(f"bet {my_bet}, the two activations move {sum(bent.values()) / (products + sum(bent.values())):.0%} of the bytes")
+
+# %% [markdown]
+"""
+Little arithmetic, and still that share of the traffic: every op of a composition reads and writes everything once more.
 
 **Reflect.** Answer first, then open.
 
@@ -608,5 +666,5 @@ Nothing: the slope is 0, so no gradient reaches its weights and it stays dead. G
 Yes, with <code>@op(shape=same_shape, dtype=floating)</code> around the NumPy lines. Then the profile would show one line, NumPy would still make the same passes, and the gradient would have to be written by hand. We keep what really happens visible.
 </details>
 
-Check the whole module with `tito test activations`. Next: Module 03, layers, which own numbers.
+`tito test activations` checks the module; `tito export activations` puts what you wrote into the package, and later modules run on your code. Next: Module 03, layers, which own numbers.
 """

@@ -19,7 +19,12 @@ When you are done you can
 1. choose the scale of initial weights and see what a wrong one does ten layers deep;
 2. write a fully connected layer that works for any number of leading axes;
 3. find every parameter of a model nobody registered anywhere;
-4. make a layer that behaves differently in training and in evaluation.
+4. make a layer that behaves differently in training and in evaluation;
+5. repeat a run from its seed, and say which generator drew which number.
+
+Yours: the scale of the weights and their drawing, `linear` and its shape rule, the parameter walk, `Linear`, `Sequential`, dropout. Given and explained: the base class `Layer`, the generator, what looks one step inside an object.
+
+A cell you have not filled says which one it is: `linear_shape: section 2, cell 1` is the function `linear_shape` in the first code cell of section 2.
 """
 
 # %%
@@ -55,8 +60,12 @@ for name, std in (("too small", 0.01), ("1/sqrt(fan_in)", 1 / np.sqrt(256)), ("t
 
 # %% [markdown]
 """
-Two recipes are in use everywhere. **Xavier** (Glorot and Bengio, 2010) balances forward and backward: uniform on `(-limit, limit)` with
-`limit = sqrt(6 / (fan_in + fan_out))`. **He** (He and others, 2015) allows for ReLU throwing half away: normal with `std = sqrt(2 / fan_in)`.
+The spread survives when the factor is 1. Two recipes for that are in use everywhere, and you can derive both.
+
+**Xavier** (Glorot and Bengio, 2010). Going forward the factor is `fan_in · v`; the gradient, going backward through the transposed weight, meets the factor `fan_out · v`. Both cannot be 1 unless the fans are equal. So
+take the mean of the two fans in their place: its product with `v` is 1. The weights are uniform on `(-limit, limit)`, and a uniform distribution of that width has the variance `limit² / 3`.
+
+**He** (He and others, 2015). ReLU throws the negative half away, and with it half of the mean square that the next layer gets. So `fan_in · v`, halved, must be 1. The weights are normal, with standard deviation `sqrt(v)`.
 
 Randomness comes from one generator that you can seed. Under `shape_only()` no number is drawn: the weight is hollow. Given: the generator, `manual_seed`, and `_weight`, which knows about both.
 """
@@ -84,57 +93,139 @@ def _weight(shape, draw):
 
 # %% [markdown]
 """
-**Task.** Write `xavier_limit(fan_in, fan_out)` and `he_std(fan_in)`: two numbers. Example: `xavier_limit(2, 4)` is `1.0`; `he_std(8)` is `0.5`.
+**Task.** Write `xavier_limit(fan_in, fan_out)` and `he_std(fan_in)`: two numbers (`sqrt` is imported). Example: `xavier_limit(2, 4)` is `1.0`; `he_std(8)` is `0.5`.
+
+<details><summary>Hint 1: idea</summary>
+Each recipe is one equation for <code>v</code>. Solve it on paper, then go from the variance to the number that is wanted.
+</details>
+<details><summary>Hint 2: approach</summary>
+Xavier: <code>(fan_in + fan_out) / 2 · v = 1</code> and <code>v = limit² / 3</code>. He: <code>fan_in · v / 2 = 1</code> and <code>std = sqrt(v)</code>.
+</details>
+<details><summary>Hint 3: worked example, another recipe</summary>
+Normal weights and no ReLU (LeCun, 1998): <code>fan_in · v = 1</code>, so <code>v = 1 / fan_in</code> and <code>std = sqrt(1 / fan_in)</code>; for 16 it is 0.25.
+</details>
 """
 
 # %% nbgrader={"grade": false, "grade_id": "initial-scale", "solution": true}
 #| export
 def xavier_limit(fan_in, fan_out):
-    """Half-width of the uniform distribution of Glorot and Bengio (2010): sqrt(6 / (fan_in + fan_out))."""
+    """Half-width of the uniform distribution of Glorot and Bengio (2010): its variance times the mean fan is 1."""
     ### BEGIN SOLUTION
     return sqrt(6 / (fan_in + fan_out))
     ### END SOLUTION
 
 
 def he_std(fan_in):
-    """Standard deviation of the normal distribution of He and others (2015): sqrt(2 / fan_in)."""
+    """Standard deviation of the normal distribution of He and others (2015): half its variance times fan_in is 1."""
     ### BEGIN SOLUTION
     return sqrt(2 / fan_in)
     ### END SOLUTION
 
 # %%
+for fan_in, fan_out in ((64, 32), (768, 3072)):
+    print(f"{fan_in} -> {fan_out}: limit {xavier_limit(fan_in, fan_out):.4f}, std {he_std(fan_in):.4f}")
+
+# %% nbgrader={"grade": true, "grade_id": "test-initial-scale", "points": 6, "skill": "initializers"}
+from tito.checks import check, check_raises
+
+
+def test_initial_scale():
+    """The two numbers, from their equations."""
+    check("xavier_limit(2, 4)", xavier_limit(2, 4), 1.0, {
+        sqrt(1 / 3): "that is the standard deviation; a uniform distribution reaches sqrt(3) times as far",
+        sqrt(1 / 2): "the sum of the fans in place of their mean", 1 / 3: "that is the variance"})
+    check("xavier_limit(100, 50)", xavier_limit(100, 50), 0.2)
+    check("he_std(8)", he_std(8), 0.5, {
+        0.25: "that is the variance; the standard deviation is its root", sqrt(1 / 8): "ReLU's half is forgotten"})
+    check("he_std(50)", he_std(50), 0.2)
+
+
+test_initial_scale()
+
+# %% [markdown]
+"""
+**Task.** Now draw: `xavier_uniform(fan_in, fan_out, rng=None)` and `he_normal(fan_in, fan_out, rng=None)`, both trainable tensors of shape `(fan_in, fan_out)`. The numbers come from `rng`; `rng=None` means `default_generator()`. Draw all
+at once, with `rng.uniform(-limit, limit, shape)` and `rng.normal(0, std, shape)`, and let `_weight(shape, draw)` do the drawing, so that a run on shapes only draws nothing.
+
+Example: `zeros`, given in the same cell, is `_weight` with `np.zeros`, a function of a shape.
+
+<details><summary>Hint 1: idea</summary>
+<code>_weight</code> wants a function of one shape. Make one that remembers the generator and the scale.
+</details>
+<details><summary>Hint 2: approach</summary>
+A <code>lambda shape: ...</code> inside, after the generator and the limit have been chosen. Drawing first and handing over the numbers would draw under <code>shape_only()</code> too.
+</details>
+<details><summary>Hint 3: worked example, another distribution</summary>
+Exponential weights: <code>_weight((2, 3), lambda shape: rng.exponential(0.1, shape))</code>.
+</details>
+"""
+
+# %% nbgrader={"grade": false, "grade_id": "initial-weights", "solution": true}
 #| export
 def xavier_uniform(fan_in, fan_out, rng=None):
-    """Return a trainable (fan_in, fan_out) tensor, uniform within ``xavier_limit``."""
-    limit = xavier_limit(fan_in, fan_out)
-    return _weight((fan_in, fan_out), lambda shape: (rng or _generator).uniform(-limit, limit, shape))
+    """Return a trainable (fan_in, fan_out) tensor, uniform within ``xavier_limit``; ``rng`` draws it."""
+    ### BEGIN SOLUTION
+    rng, limit = rng or default_generator(), xavier_limit(fan_in, fan_out)
+    return _weight((fan_in, fan_out), lambda shape: rng.uniform(-limit, limit, shape))
+    ### END SOLUTION
 
 
 def he_normal(fan_in, fan_out, rng=None):
-    """Return a trainable (fan_in, fan_out) tensor, normal with ``he_std``."""
-    return _weight((fan_in, fan_out), lambda shape: (rng or _generator).normal(0, he_std(fan_in), shape))
+    """Return a trainable (fan_in, fan_out) tensor, normal with ``he_std``; ``rng`` draws it."""
+    ### BEGIN SOLUTION
+    rng, std = rng or default_generator(), he_std(fan_in)
+    return _weight((fan_in, fan_out), lambda shape: rng.normal(0, std, shape))
+    ### END SOLUTION
 
 
 def zeros(*shape):
     """Return a trainable tensor of zeros: the usual start of a bias."""
     return _weight(shape, np.zeros)
 
-# %% nbgrader={"grade": true, "grade_id": "test-initial-scale", "points": 12, "skill": "initializers"}
-from tito.checks import check, check_raises
+# %%
+print(xavier_uniform(2, 4, np.random.default_rng(0)), he_normal(2, 4, np.random.default_rng(0)), sep="\n")
 
-
-def test_initial_scale():
-    """The two formulas, and that the spread survives ten layers."""
-    check("xavier_limit(2, 4)", xavier_limit(2, 4), 1.0, {sqrt(2): "sqrt(6 / fan_in + ...)? the sum of both fans goes below"})
-    check("xavier_limit(100, 50)", xavier_limit(100, 50), 0.2)
-    check("he_std(8)", he_std(8), 0.5, {0.25: "that is the variance; the standard deviation is its root"})
+# %% nbgrader={"grade": true, "grade_id": "test-initial-weights", "points": 8, "skill": "initializers"}
+def test_initial_weights():
+    """Drawn from the generator that is given, and a spread that survives ten layers."""
+    want = np.random.default_rng(5).uniform(-1, 1, (2, 4))
+    check("xavier_uniform draws from rng", xavier_uniform(2, 4, np.random.default_rng(5)).data, want, rtol=1e-5)
+    want = np.random.default_rng(5).normal(0, 0.5, (8, 3))
+    check("he_normal draws from rng", he_normal(8, 3, np.random.default_rng(5)).data, want, rtol=1e-5)
+    before = default_generator().bit_generator.state["state"]
+    xavier_uniform(2, 4, np.random.default_rng(5)), he_normal(2, 4, np.random.default_rng(5))
+    check("the default generator is left alone", default_generator().bit_generator.state["state"] == before, True)
+    manual_seed(3)
+    first = he_normal(3, 2).data.tolist()
+    manual_seed(3)
+    check("without rng, a seed repeats the weights", he_normal(3, 2).data.tolist(), first)
+    check("weights are trainable", (xavier_uniform(2, 3).requires_grad, he_normal(2, 3).requires_grad), (True, True))
     x = np.random.default_rng(0).standard_normal((64, 256)).astype(np.float32)
     for i in range(10):
         x = np.maximum(x @ he_normal(256, 256, np.random.default_rng(i)).data, 0)
     check("ten ReLU layers keep the spread near 1", bool(0.2 < x.std() < 5), True)
 
 
-test_initial_scale()
+test_initial_weights()
+
+# %% [markdown]
+"""
+**What if** the wrong recipe meets ReLU? Guess what Xavier's weights leave of the spread after 10, 20 and 40 layers, then run.
+"""
+
+# %%
+for name, draw in (("Xavier", xavier_uniform), ("He", he_normal)):
+    x, rng, spreads = np.random.default_rng(0).standard_normal((64, 128)), np.random.default_rng(1), []
+    for layer in range(1, 41):
+        x = np.maximum(x @ draw(128, 128, rng).data, 0)
+        if layer in (10, 20, 40):
+            spreads.append(f"{x.std():.2g} after {layer}")
+    print(f"{name:>6} with ReLU: {', '.join(spreads)}")
+
+# %% [markdown]
+"""
+**What it means for a real model.** A factor that is a little wrong in each layer hardly shows after three and decides everything after forty. So the recipe is chosen for the activation that follows.
+"""
 
 # %% [markdown]
 """
@@ -148,8 +239,23 @@ Because the second pass over the result can reuse the memory of the first, and b
 x: (..., in)     weight: (in, out)     bias: (out,) or absent      result: (..., out)
 ```
 
-**Task.** Write the shape rule `linear_shape(x, weight, bias=None)`. It must refuse, with a `ValueError` that names what came and what was wanted: an `x` without axes, a last axis that is not `in`, a bias that is not `(out,)`.
-Example: `linear_shape((7, 5, 4), (4, 3))` is `(7, 5, 3)`; the message for `((2, 5), (4, 3))` contains `last axis is 5, want 4`.
+**Task.** Write the shape rule `linear_shape(x, weight, bias=None)`. It must refuse with a `ValueError`
+
+- a weight that has not exactly two axes; the message names its shape;
+- an `x` without axes, or whose last axis is not `in`; the message names the shapes of `x` and `weight`, as in `x (2, 5) with weight (4, 3): the last axis is 5, want 4`;
+- a bias that is not `(out,)`; the message names the shape that came and the one wanted, as in `bias (4,) with weight (4, 3): want (3,)`.
+
+Example: `linear_shape((7, 5, 4), (4, 3))` is `(7, 5, 3)`.
+
+<details><summary>Hint 1: idea</summary>
+Three questions, each with its own <code>raise</code>, and one line for the answer.
+</details>
+<details><summary>Hint 2: approach</summary>
+Ask about the weight first: afterwards <code>weight[0]</code> and <code>weight[1]</code> exist. An empty tuple is false, so <code>not x</code> finds a missing axis before <code>x[-1]</code> fails. The result keeps <code>x[:-1]</code>.
+</details>
+<details><summary>Hint 3: worked example, other numbers</summary>
+<code>x (6, 2, 9)</code>, weight <code>(9, 4)</code>, bias <code>(4,)</code>: 9 meets 9, <code>(4,)</code> is <code>weight[1:]</code>, the result is <code>(6, 2, 4)</code>.
+</details>
 """
 
 # %% nbgrader={"grade": false, "grade_id": "linear-shape", "solution": true}
@@ -169,8 +275,11 @@ def linear_shape(x, weight, bias=None):
 
 # %% [markdown]
 """
-**Task.** Write `linear` itself, on NumPy arrays. Every leading axis is just "more rows". Add the bias only when there is one. The first lines are given: they ask your rule about
+**Task.** Write `linear` itself, on NumPy arrays. Every leading axis is just "more rows". Add the bias only when there is one. `out += bias` needs no new memory, but keeps the type of `out`; where the bias is
+wider (float64 beside float32, floats beside int8) the result takes the wider type, so write `out + bias` there (or always: it costs one more array). Inputs stay as they were. The first lines are given: they ask your rule about
 shapes that NumPy would not refuse.
+
+Example: `linear(Tensor([[1, 1]]), Tensor([[1, 2], [3, 4]]), Tensor([10, 20]))` is `[[14, 26]]`.
 
 <details><summary>Hint 1: idea</summary>
 <code>@</code> already treats leading axes as a stack.
@@ -187,7 +296,7 @@ A stack of small products is slower than one tall one. With more than two axes, 
 #| export
 @op(shape=linear_shape)
 def linear(x, weight, bias=None):
-    """x @ weight + bias: (..., in) @ (in, out) + (out,) -> (..., out); the bias is added in place."""
+    """x @ weight + bias: (..., in) @ (in, out) + (out,) -> (..., out), in the result type of all."""
     if weight.ndim != 2 or (bias is not None and bias.shape != weight.shape[1:]):
         linear_shape(x.shape, weight.shape, None if bias is None else bias.shape)  # raises; NumPy would stretch them
     ### BEGIN SOLUTION
@@ -203,6 +312,9 @@ def linear(x, weight, bias=None):
     return out + bias
     ### END SOLUTION
 
+# %%
+print(linear(Tensor([[1, 1]]), Tensor([[1, 2], [3, 4]]), Tensor([10, 20])))
+
 # %% nbgrader={"grade": true, "grade_id": "test-linear-op", "points": 22, "skill": "linear"}
 def test_linear_op():
     """Values, leading axes, bias, refusals."""
@@ -216,12 +328,34 @@ def test_linear_op():
     x = Tensor([[1, 1]])
     linear(x, w, b)
     check("inputs are left as they were", [*x.data.ravel().tolist(), *b.data.tolist()], [1.0, 1.0, 10.0, 20.0, 30.0])
-    check_raises("wrong features", ValueError, lambda: linear(Tensor(np.ones((2, 5))), w), must_say="last axis is 5, want 2")
-    check_raises("a wrong bias", ValueError, lambda: linear_shape((2, 2), (2, 3), (2,)), must_say="want (3,)")
+    check("a float64 bias is not rounded", linear(x, w, Tensor(b.data, dtype=np.float64)).dtype.name, "float64", {
+        "float32": "added in place: the result kept the narrower type"})
+    for shape in ("(2, 5)", "(4, 3)"):
+        check_raises(f"x (2, 5) with weight (4, 3), naming {shape}", ValueError, lambda: linear_shape((2, 5), (4, 3)), must_say=shape)
+    for shape in ("(2,)", "(3,)"):
+        check_raises(f"bias (2,) where (3,) is wanted, naming {shape}", ValueError, lambda: linear_shape((7, 4), (4, 3), (2,)), must_say=shape)
     check_raises("no axis", ValueError, lambda: linear_shape((), (2, 3)))
+    check_raises("a weight of one axis", ValueError, lambda: linear_shape((2, 4), (4,)))
 
 
 test_linear_op()
+
+# %% [markdown]
+"""
+**What if** you leave the stack to NumPy, `x @ weight`, instead of flattening it? The values are the same. Bet on the times: 512 texts of a single token each, 256 features.
+"""
+
+# %%
+from time import perf_counter_ns
+
+stack, weight = np.ones((512, 1, 256), np.float32), np.ones((256, 256), np.float32)
+for name, product in (("a stack of 512 products", lambda: stack @ weight), ("one tall product", lambda: stack.reshape(512, 256) @ weight)):
+    times = []
+    for _ in range(7):
+        start = perf_counter_ns()
+        product()
+        times.append(perf_counter_ns() - start)
+    print(f"{name:>23}: {min(times) / 1e6:.2f} ms")
 
 # %% [markdown]
 """
@@ -284,6 +418,10 @@ def named_tensors(thing):
     return found
     ### END SOLUTION
 
+# %%
+tied = Tensor([1.0])
+print([name for name, _ in named_tensors({"embedding": tied, "blocks": [Tensor([2.0]), {"bias": Tensor([3.0])}], "head": tied})])
+
 # %% nbgrader={"grade": true, "grade_id": "test-named-tensors", "points": 20, "skill": "parameters"}
 def test_named_tensors():
     """Attributes, lists, dicts, sharing, cycles."""
@@ -310,7 +448,9 @@ test_named_tensors()
 """
 ## 4. Layer: compute, and be found
 
-`Layer` is given. It is `Scoped` from Module 02, with its scope around every `forward`, so that a listener hears *in which layer* an op ran, whether you call `layer(x)` or `layer.forward(x)`; and with `train()` and `eval()`, which set one flag
+**Question.** What must you write to make a layer of your own, and what comes by itself?
+
+A `forward`, and tensors on `self`. The rest comes from the base class. `Layer` is given. It is `Scoped` from Module 02, with its scope around every `forward`, so that a listener hears *in which layer* an op ran, whether you call `layer(x)` or `layer.forward(x)`; and with `train()` and `eval()`, which set one flag
 all the way down. What is new are two walks. `named_parameters()` is yours. `children()` looks for layers, and for activations, as you looked for tensors, and stops at each one it finds.
 """
 
@@ -343,8 +483,18 @@ class Layer(Scoped):
 
 # %% [markdown]
 """
-**Task.** Write `Linear`. `__init__` makes `weight` of shape `(in_features, out_features)` with `xavier_uniform`, and `bias` of zeros, or `None` when `bias=False`. `forward` uses your op.
-Sizes must be positive integers: given as `positive`, which refuses `0`, `-3`, `2.5` and `True` with one sentence.
+**Task.** Write `Linear`. `__init__` makes `weight` of shape `(in_features, out_features)` with `xavier_uniform`, drawing from `rng`, and `bias` of zeros, or `None` when `bias=False`. `forward` uses your op.
+Example: `Linear(3, 2)(x)` for `x` of shape `(7, 3)` has the shape `(7, 2)`, and the layer holds 3 · 2 + 2 = 8 numbers. Sizes must be positive integers: given as `positive`, which refuses `0`, `-3`, `2.5` and `True` with one sentence.
+
+<details><summary>Hint 1: idea</summary>
+Nothing is registered: put the tensors on <code>self</code> under those two names, and the walk of section 3 finds them.
+</details>
+<details><summary>Hint 2: approach</summary>
+You have written both makers, <code>xavier_uniform</code> (which takes <code>rng</code>, <code>None</code> included) and met <code>zeros</code>. An op takes tensors only, so in <code>forward</code> a missing bias must not be handed on.
+</details>
+<details><summary>Hint 3: worked example, another layer</summary>
+A scale for each feature: <code>self.scale = zeros(features)</code> in <code>__init__</code>, <code>return x * self.scale</code> in <code>forward</code>.
+</details>
 """
 
 # %%
@@ -380,6 +530,10 @@ class Linear(Layer):
     def __repr__(self):
         return f"Linear({self.in_features}, {self.out_features}" + (")" if self.bias is not None else ", bias=False)")
 
+# %%
+layer = Linear(3, 2)
+print(layer, [(name, p.shape) for name, p in layer.named_parameters()], layer(Tensor(np.ones((7, 3)))).shape)
+
 # %% nbgrader={"grade": true, "grade_id": "test-linear-layer", "points": 14, "skill": "linear"}
 def test_linear_layer():
     """Shapes, parameters, range, refusals."""
@@ -389,6 +543,7 @@ def test_linear_layer():
     check("numbers in all", sum(p.size for p in layer.parameters()), 128 * 64 + 64, {8192: "the bias is not found"})
     check("they want gradients", all(p.requires_grad for p in layer.parameters()), True)
     check("the weight is within Xavier's limit", bool(np.abs(layer.weight.data).max() <= xavier_limit(128, 64)), True)
+    check("the weight is drawn from rng", Linear(3, 2, rng=np.random.default_rng(0)).weight.data, xavier_uniform(3, 2, np.random.default_rng(0)).data)
     check("bias=False", [name for name, _ in Linear(4, 3, bias=False).named_parameters()], ["weight"])
     check("output", layer(Tensor(np.zeros((2, 7, 128)))).shape, (2, 7, 64))
     check("layer(x) is layer.forward(x)", np.array_equal(layer(Tensor(np.ones(128))).data, layer.forward(Tensor(np.ones(128))).data), True)
@@ -412,7 +567,22 @@ with listen(lambda event: print(event.op.name, event.in_shapes, "->", event.out_
 """
 ## 5. Sequential
 
-**Task.** Write `Sequential(*layers)`: keeps them in a list called `layers` and passes `x` from one to the next. `Sequential()` returns what it gets. A single list of layers is accepted too: `Sequential([a, b])`.
+**Question.** Is a chain of layers a layer?
+
+Yes, and that is the whole trick: it has a `forward`, and its parameters are found through the list that it keeps. So a chain fits wherever a layer does, in another chain too.
+
+**Task.** Write `Sequential(*layers)`: keeps them in a list called `layers` and passes `x` from one to the next. `Sequential()` returns what it gets. A single list or tuple of layers is accepted too: `Sequential([a, b])` is
+`Sequential(a, b)`.
+
+<details><summary>Hint 1: idea</summary>
+A loop in which <code>x</code> is replaced by what comes out.
+</details>
+<details><summary>Hint 2: approach</summary>
+<code>layers</code> arrives as a tuple. If it holds one thing and that is a list or tuple, that thing is the layers. Call <code>layer(x)</code>.
+</details>
+<details><summary>Hint 3: worked example, something else</summary>
+Functions from the inside out, <code>f, g, h</code> on 3: <code>for function in (f, g, h): value = function(value)</code>, which is <code>h(g(f(3)))</code>.
+</details>
 """
 
 # %% nbgrader={"grade": false, "grade_id": "sequential", "solution": true}
@@ -439,6 +609,10 @@ class Sequential(Layer):
     def __repr__(self):
         return f"Sequential({', '.join(map(repr, self.layers))})"
 
+# %%
+model = Sequential(Linear(4, 3), Linear(3, 2))
+print(model, [name for name, _ in model.named_parameters()], model(Tensor(np.ones((5, 4)))).shape, sep="\n")
+
 # %% nbgrader={"grade": true, "grade_id": "test-sequential", "points": 12, "skill": "composition"}
 def test_sequential():
     """Order, emptiness, sharing, nesting."""
@@ -459,13 +633,44 @@ test_sequential()
 
 # %% [markdown]
 """
+**Bet.** `Sequential(a, a)` and `Sequential(a, Linear(4, 4))` both run two layers of 4 by 4. How many numbers does each hold?
+"""
+
+# %%
+my_bet = (None, None)
+a = Linear(4, 4)
+twice, two = Sequential(a, a), Sequential(a, Linear(4, 4))
+print(f"bet {my_bet}, they hold {sum(p.size for p in twice.parameters())} and {sum(p.size for p in two.parameters())}")
+with listen(lambda event: print(event.op.name, event.in_shapes, "in", [s.name for s in event.scope])):
+    twice(Tensor(np.ones((1, 4))))
+
+# %% [markdown]
+"""
+Two computations, one set of weights: the same layer, used twice, is stored, saved and trained once. **What it means for a real model:** a language model that
+uses its embedding table again at its head holds one table, and whoever counts it twice gets the model's size wrong (Module 14 computes by how much).
+
 ## 6. Dropout: two behaviours in one layer
 
 **Question.** During training, dropout throws away a random part `p` of the numbers so that no neuron can rely on another. What must happen at evaluation, when nothing is thrown away?
 
 The *expected* value must stay the same. So in training the survivors are scaled by `1 / (1 - p)`, and at evaluation the layer does nothing at all.
 
-**Task.** Write `dropout_mask`, an op on arrays: for every element of `a`, `0` with probability `p`, else `1 / (1 - p)`, in the dtype of `a` (with `p = 1` all zero). Draw with `rng.random(a.shape)`, and keep where the draw is `>= p`. Then `Dropout.forward`.
+**Task.** Write `dropout_mask`, an op on arrays: for every element of `a`, `0` with probability `p`, else `1 / (1 - p)`, in the dtype of `a` (with `p = 1` all zero). Draw with `rng.random(a.shape)`, and keep where the draw is `>= p`.
+
+Then `Dropout.forward`. In training it returns `x` times a mask. An op takes tensors by position and everything else by keyword, so call `dropout_mask(x, p=..., rng=...)` with `self.p` and `self.rng`; `self.rng` may be `None`, which means
+`default_generator()`. In evaluation, and with `p = 0` always, it returns `x` itself, the same object: nothing is computed, nothing is drawn.
+
+Example: with `p = 0.75` the mask holds 0 and 4, and about a quarter of it is 4.
+
+<details><summary>Hint 1: idea</summary>
+A comparison gives True and False; as numbers they are 1 and 0, so the mask is a comparison times a scale.
+</details>
+<details><summary>Hint 2: approach</summary>
+<code>.astype(a.dtype)</code> for the comparison, <code>a.dtype.type(scale)</code> for the scale, so that float16 stays float16. Mind the division when <code>p</code> is 1. <code>self.training</code> is the flag that <code>train()</code> and <code>eval()</code> set.
+</details>
+<details><summary>Hint 3: worked example, other numbers</summary>
+Draws 0.1, 0.3, 0.9 with <code>p = 0.2</code>: kept are the second and third, the scale is 1.25, the mask is <code>[0, 1.25, 1.25]</code>.
+</details>
 """
 
 # %% nbgrader={"grade": false, "grade_id": "dropout", "solution": true}
@@ -499,7 +704,12 @@ class Dropout(Layer):
     def __repr__(self):
         return f"Dropout({self.p})"
 
-# %% nbgrader={"grade": true, "grade_id": "test-dropout", "points": 20, "skill": "dropout"}
+# %%
+drop = Dropout(0.75, np.random.default_rng(0))
+print("training:  ", drop(Tensor(np.ones(8))).data)
+print("evaluation:", drop.eval()(Tensor(np.ones(8))).data)
+
+# %% nbgrader={"grade": true, "grade_id": "test-dropout", "points": 18, "skill": "dropout"}
 def test_dropout():
     """Rate, scale, evaluation, inside Sequential, repeatable."""
     ones = Tensor(np.ones(10_000))
@@ -514,10 +724,21 @@ def test_dropout():
     check("eval() returns x itself", Dropout(0.5).eval()(x) is x, True)
     masks = [Dropout(0.5, np.random.default_rng(7))(ones).data for _ in range(2)]
     check("the same seed, the same mask", np.array_equal(*masks), True)
-    check_raises("a probability above 1", ValueError, lambda: Dropout(1.5), must_say="0 to 1")
+    check("p = 0 returns x itself", Dropout(0)(x) is x, True)
+    check_raises("a probability above 1", ValueError, lambda: Dropout(1.5))
 
 
 test_dropout()
+
+# %% [markdown]
+"""
+**What if** somebody forgets `eval()` before using a trained network? Ask the same question five times:
+"""
+
+# %%
+model, x = Sequential(Linear(16, 16), Dropout(0.5), Linear(16, 1)), Tensor(np.ones(16))
+print("forgotten:", [round(model(x).sum().item(), 3) for _ in range(5)])
+print("eval():   ", [round(model.eval()(x).sum().item(), 3) for _ in range(5)])
 
 # %% [markdown]
 """
@@ -547,5 +768,5 @@ One, the sum of both uses. The optimizer must then step it once, which is why th
 So that <code>x @ weight</code> needs no transpose: shapes read from left to right.
 </details>
 
-Check the whole module with `tito test layers`. Next: Module 04, how wrong is the network?
+`tito test layers` checks the module; `tito export layers` puts what you wrote into the package, and later modules run on your code. Next: Module 04, how wrong is the network?
 """

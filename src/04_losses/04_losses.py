@@ -19,7 +19,12 @@ When you are done you can
 1. spot the broadcast that turns a regression loss into nonsense without any error;
 2. compute the logarithm of a softmax for scores of any size;
 3. write an op that checks its input and names what is wrong with it;
-4. say what loss an untrained classifier must have, and use it as a test.
+4. say what loss an untrained classifier must have, and use it as a test;
+5. write the loss of a yes-or-no question from logits, exact for every score.
+
+Yours: `matching`, `MSELoss`, `log_softmax`, `pick` and its shape rule, cross entropy for many classes and for two. Given and explained: what checks class numbers and probabilities.
+
+A cell you have not filled says which one it is: `matching: section 1, cell 2` is the function `matching` in the second code cell of section 1.
 """
 
 # %%
@@ -51,9 +56,9 @@ print("mean squared error:", (error * error).mean().item(), "  shape of the diff
 `(3, 1)` and `(3,)` broadcast to `(3, 3)`: every prediction was compared with every price. Nothing failed. Training on this number teaches the network to predict the *average* price for every house. So our losses refuse
 shapes that are not equal.
 
-**Task.** Write `matching(loss, predictions, targets)`. It returns both as Tensors (the first line, given), or raises `ValueError` that begins with the name `loss` (a string) and says
+**Task.** Write `matching(loss, predictions, targets)`. It returns both as Tensors (the first line, given), or raises a `ValueError` whose message contains the name `loss` (a string)
 
-- when the shapes differ: both shapes, and what to do;
+- when the shapes differ; it names both, as in `MSELoss: predictions (3, 1) with targets (3,): want equal shapes; reshape one of them`;
 - when they are equal but there is nothing in them: an average of no numbers does not exist.
 
 Then write `MSELoss.forward`: the mean over all elements of (prediction - target)², a tensor of shape `()`.
@@ -73,7 +78,7 @@ Mean absolute value of a tensor <code>d</code>: <code>maximum(d, -d).mean()</cod
 # %% nbgrader={"grade": false, "grade_id": "mse", "solution": true}
 #| export
 def matching(loss, predictions, targets):
-    """Return predictions and targets as Tensors; ``ValueError``, beginning with ``loss``, unless shapes are equal."""
+    """Return predictions and targets as Tensors; ``ValueError`` unless of one shape and not empty."""
     predictions, targets = [x if isinstance(x, Tensor) else Tensor(x) for x in (predictions, targets)]
     ### BEGIN SOLUTION
     if predictions.shape != targets.shape:
@@ -112,7 +117,8 @@ def test_mse():
     check("the result has no axes", loss(Tensor([1.0, 4.0]), Tensor([1.0, 2.0])).shape, ())
     check("an array of targets", loss(Tensor([1.0, 4.0]), np.array([1, 2])).item(), 2.0)
     column, row = Tensor(np.ones((3, 1))), Tensor(np.ones(3))
-    check_raises("(3, 1) against (3,)", ValueError, lambda: loss(column, row), must_say="(3, 1)")
+    for shape in ("(3, 1)", "(3,)"):
+        check_raises(f"(3, 1) against (3,), naming {shape}", ValueError, lambda: loss(column, row), must_say=shape)
     check_raises("the message names the loss", ValueError, lambda: loss(row, Tensor([1.0])), must_say="MSELoss")
     check_raises("nothing to average", ValueError, lambda: loss(Tensor(np.ones((0, 2))), Tensor(np.ones((0, 2)))))
 
@@ -174,6 +180,9 @@ def log_softmax(x, axis=None, dim=None):
     return shifted - log(exp(shifted).sum(axis=axis, keepdims=True))
     ### END SOLUTION
 
+# %%
+print(log_softmax(Tensor([[2.0, 1.0, 0.0], [200.0, 100.0, 0.0]])))
+
 # %% nbgrader={"grade": true, "grade_id": "test-log-softmax", "points": 22, "skill": "stability"}
 def test_log_softmax():
     """Values, huge scores, axes."""
@@ -208,8 +217,19 @@ The classes lie along the **last** axis; whatever axes come before belong to bot
 
 A common mistake is to hand in *one-hot rows* of shape `(..., C)` instead of class numbers. The shape rule can catch it.
 
-**Task.** Write the shape rule `pick_shape(log_probs, targets)`: two tuples come, the shape of `targets` goes out. Unless the shape of `targets` is that of `log_probs` without its last axis: `ValueError` with both shapes and the one wanted.
-Example: `pick_shape((3, 4), (3,))` is `(3,)`; the message for `((3, 4), (3, 1))` contains `want targets (3,)`.
+**Task.** Write the shape rule `pick_shape(log_probs, targets)`: two tuples come, the shape of `targets` goes out. Unless the shape of `targets` is that of `log_probs` without its last axis: `ValueError` whose message names both shapes and the one wanted,
+such as `log_probs (3, 4) with targets (3, 1): want targets (3,)`. A `log_probs` without axes has no classes: `ValueError` too.
+Example: `pick_shape((3, 4), (3,))` is `(3,)`.
+
+<details><summary>Hint 1: idea</summary>
+Two tuples are equal or they are not; only one of them must lose its end first.
+</details>
+<details><summary>Hint 2: approach</summary>
+<code>log_probs[:-1]</code> is the shape wanted. For <code>()</code> it is <code>()</code> again, so that case needs a line of its own.
+</details>
+<details><summary>Hint 3: worked example, other numbers</summary>
+<code>(8, 20, 100)</code>: 8 texts of 20 tokens, 100 classes. Targets <code>(8, 20)</code> fit; <code>(8, 20, 1)</code>, <code>(160,)</code> and <code>(8, 20, 100)</code> do not.
+</details>
 """
 
 # %% nbgrader={"grade": false, "grade_id": "pick-shape", "solution": true}
@@ -287,8 +307,10 @@ def test_pick():
     check("a text: (B, T, C) with (B, T)", pick(Tensor(np.arange(24.0).reshape(2, 3, 4)), np.array([[0, 1, 2], [3, 0, 0]])).data, [[0.0, 5.0, 10.0], [15.0, 16.0, 20.0]])
     check("no rows", pick(Tensor(np.ones((0, 3))), np.zeros(0, int)).shape, (0,))
     check("the type is that of the log_probs", pick(Tensor(np.ones((2, 3), np.float16)), np.array([0, 1])).dtype.name, "float16")
-    check_raises("targets (2, 1)", ValueError, lambda: pick(table, np.array([[2], [0]])), must_say="want targets (2,)")
-    check_raises("one-hot rows", ValueError, lambda: pick_shape((2, 3), (2, 3)), must_say="want targets (2,)")
+    for shape in ("(2, 3)", "(2, 1)", "(2,)"):
+        check_raises(f"targets (2, 1), naming {shape}", ValueError, lambda: pick(table, np.array([[2], [0]])), must_say=shape)
+    check_raises("one-hot rows", ValueError, lambda: pick_shape((2, 3), (2, 3)), must_say="(2,)")
+    check_raises("no axis of classes", ValueError, lambda: pick_shape((), ()))
     check_raises("class 3 of 3", ValueError, lambda: pick(table, np.array([2, 3])), must_say="target 3")
 
 
@@ -397,13 +419,13 @@ For `t = 1` only the first term is left, for `t = 0` only the second. Two ways t
     loss = log(e^z + e^0) - z · t        shifted by top = max(z, 0):   top + log( e^(z - top) + e^(-top) ) - z · t
 ```
 
-Exact for every `z`, no clipping, and a gradient that does not die where the sigmoid is flat. Prefer it.
+Exact for every `z`, no clipping, and a gradient that does not die where the sigmoid is flat. Prefer it. Why the shift? Here is the left formula as it stands. For large `z` its logarithm should come out as `z`:
 """
 
 # %%
-z = np.array([-20.0, 0.0, 20.0, 200.0])
-print("logits                ", z)
-print("log(e^z + 1), shifted ", np.maximum(z, 0) + np.log(np.exp(z - np.maximum(z, 0)) + np.exp(-np.maximum(z, 0))))
+z = Tensor([-20.0, 0.0, 20.0, 88.0, 89.0, 200.0])
+print("logits            ", z.data)
+print("log(e^z + 1)      ", log(exp(z) + 1).data)
 
 # %% [markdown]
 """
@@ -538,5 +560,5 @@ So that its size, and that of the gradients, does not depend on the batch size; 
 Memory and the time to write it. Real frameworks fuse the two so that the table never exists. Ours keeps the steps apart, and the profile of Module 14 shows what that costs.
 </details>
 
-Check the whole module with `tito test losses`. Next: Module 05, in which direction should each weight move?
+`tito test losses` checks the module; `tito export losses` puts what you wrote into the package, and later modules run on your code. Next: Module 05, in which direction should each weight move?
 """

@@ -1,5 +1,7 @@
 """The door: events, listeners, scopes, threads, shape-only runs."""
 
+import copy
+import pickle
 import threading
 import tracemalloc
 
@@ -15,6 +17,7 @@ from tinytorch.core.tensor import (
     hollow,
     is_shape_only,
     listen,
+    matmul,
     op,
     same_shape,
     scope,
@@ -354,3 +357,49 @@ def test_an_op_looks_like_its_function():
 
 def test_count_ops_counts_in_a_room_of_its_own():
     assert heard(lambda: count_ops(lambda: Tensor([1.0]) + 1)) == []
+
+
+# --- what a breaker found
+
+
+def test_a_raising_scope_listener_leaves_no_scope_open():
+    def fail(opened, entry, now):
+        raise RuntimeError("no" if opened else "not now")
+
+    with pytest.raises(RuntimeError, match="no"), listen(None, fail), scope("inside"):
+        pass
+    assert thread_state().path == ()
+    with pytest.raises(RuntimeError, match="not now"), listen(None, lambda o, e, n: o or fail(o, e, n)), scope("inside"):
+        pass
+    assert thread_state().path == ()
+
+
+def test_ops_stay_themselves_in_copies_and_pickles():
+    assert copy.deepcopy({"act": matmul})["act"] is matmul
+    assert copy.copy(matmul) is matmul
+    assert pickle.loads(pickle.dumps(matmul)) is matmul
+
+
+def test_nobody_reads_values_that_are_not_there():
+    x = Tensor(np.ones((4, 3)))
+    with shape_only():
+        y = x * 2
+        for look in (y.numpy, lambda: np.asarray(y), lambda: y[y > 0], lambda: bool(y.sum() > 0), y.sum().item):
+            with pytest.raises(ValueError, match="no values"):
+                look()
+
+
+def test_a_hollow_tensor_changes_its_type_without_filling_memory():
+    tracemalloc.start()
+    try:
+        with shape_only():
+            x = Tensor(hollow((20_000, 20_000)), dtype=np.float16)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert (x.dtype, x.nbytes) == (np.float16, 20_000 * 20_000 * 2)
+    assert peak < 100_000
+
+
+def test_a_mean_of_float16_does_not_overflow():
+    assert Tensor(np.ones(100_000, np.float16)).mean().item() == 1.0  # the sum, 100,000, is above float16's 65,504

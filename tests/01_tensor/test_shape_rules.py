@@ -56,8 +56,10 @@ def test_broadcast_shape_refuses_exactly_what_numpy_refuses(a, b):
     try:
         want = np.broadcast_shapes(a, b)
     except ValueError:
-        with pytest.raises(ValueError, match="do not broadcast"):
+        with pytest.raises(ValueError) as caught:
             broadcast_shape(a, b)
+        assert str(a) in str(caught.value)
+        assert str(b) in str(caught.value)
     else:
         assert broadcast_shape(a, b) == want
 
@@ -75,7 +77,7 @@ def test_matmul_shape_refuses_exactly_what_numpy_refuses(a, b):
     try:
         want = np.matmul(np.ones(a), np.ones(b)).shape
     except ValueError:
-        with pytest.raises(ValueError, match="@|broadcast"):
+        with pytest.raises(ValueError):
             matmul_shape(a, b)
     else:
         assert matmul_shape(a, b) == want
@@ -118,8 +120,10 @@ def test_reshape_shape_refuses_what_numpy_refuses(shape, target):
     try:
         want = np.ones(shape).reshape(target).shape
     except ValueError:
-        with pytest.raises(ValueError, match="elements do not fill"):
+        with pytest.raises(ValueError) as caught:
             reshape_shape(shape, target)
+        assert str(shape) in str(caught.value)
+        assert str(target) in str(caught.value)
     else:
         assert reshape_shape(shape, target) == want
 
@@ -187,12 +191,16 @@ def test_an_axis_is_an_integer(axis):
 
 def test_a_scalar_has_no_axis():
     with pytest.raises(ValueError, match="axis 0 does not exist in a tensor of 0 axes"):
+        normalize_axes(0, 0)
+    with pytest.raises(ValueError):
         reduce_shape((), 0)
     assert reduce_shape((), None, keepdims=True) == ()
 
 
 def test_minus_one_beside_zero_cannot_be_worked_out():
     for shape, target in (((0, 3), (0, -1)), ((0, 3), (-1, 0)), ((6,), (-1, 0)), ((6,), (-2, -3)), ((6,), (-1, -1))):
-        with pytest.raises(ValueError, match="elements do not fill"):
+        with pytest.raises(ValueError) as caught:
             reshape_shape(shape, target)
+        assert str(shape) in str(caught.value)
+        assert str(target) in str(caught.value)
     assert reshape_shape((0, 3), (-1, 3)) == (0, 3)

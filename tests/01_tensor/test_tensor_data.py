@@ -43,7 +43,7 @@ def test_a_tensor_of_a_tensor_shares_memory_and_forgets_its_gradient():
 
 @pytest.mark.parametrize("data", ["abc", ["a"], None, object(), {"a": 1}, [[1, 2], [3]], 1j, np.array([None])])
 def test_what_is_no_number_is_refused_in_one_sentence(data):
-    with pytest.raises(TypeError, match="^Tensor: [^\n]+$"):
+    with pytest.raises(TypeError, match="^[^\n]+$"):
         Tensor(data)
 
 
