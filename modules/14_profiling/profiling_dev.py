@@ -6,7 +6,7 @@
 #     text_representation: {extension: .py, format_name: percent}
 #   kernelspec: {"display_name": "Python 3", "language": "python", "name": "python3"}
 #   language_info: {"name": "python"}
-#   tinytorch: {"module": "14_profiling", "release": "b229d4b2a519f7cf"}
+#   tinytorch: {"module": "14_profiling", "release": "a7cde4d0e4426589"}
 # ---
 
 # %% [markdown]
@@ -245,7 +245,7 @@ def things_in(model):
         thing = todo.pop()
         if id(thing) not in seen:
             seen[id(thing)] = thing
-            todo += [value for _, value in reversed(parts(thing))]
+            todo += [value for _, value in reversed(parts(thing)) if not isinstance(value, (int, float, str, bytes))]
     return list(seen.values())
 
 # %%
@@ -923,7 +923,7 @@ def _put_back_set(known, before):
 
 
 def _put_back_array(array, before):
-    if array.tobytes() != before.tobytes():
+    if not np.array_equal(array, before, equal_nan=array.dtype.kind == "f"):
         array[...] = before
 
 
@@ -963,18 +963,23 @@ def untouched(model):
 
     Gradients are put aside (``grad`` is None inside) and come back after. The *contents* of weights are not copied:
     a forward that writes into its own weights is not undone. NumPy's warnings about NaN and inf are off inside: what
-    the data holds is the caller's affair, not the instrument's.
+    the data holds is the caller's affair, not the instrument's. Listeners outside do not hear what happens inside, so
+    a model that is measured while it is being measured does not count the inner instrument's calls as its own.
     """
     things = {id(thing): thing for thing in (*things_in(model), *weights_of(model), default_generator())}
     undo = [put_back for thing in things.values() for put_back in _remember(thing)]
     undo += [partial(np.random.set_state, np.random.get_state()), partial(random.setstate, random.getstate())]
-    for thing in things.values():
-        if isinstance(thing, Tensor):
-            thing.grad = None
+    state = thread_state()
+    outside = state.hearers, state.scope_hearers, state.path
     try:
+        state.hearers, state.scope_hearers, state.path = (), (), ()
+        for thing in things.values():
+            if isinstance(thing, Tensor):
+                thing.grad = None
         with np.errstate(all="ignore"):
             yield
     finally:
+        state.hearers, state.scope_hearers, state.path = outside
         for put_back in undo:
             put_back()
 
@@ -3328,19 +3333,24 @@ shares are of self time, and add up to all of it. Each number is the median over
 
 # %%
 #| export
-def layer_path(entries):
-    """Return the ids of the layers among open scopes: where in the model an op ran."""
-    return tuple([entry.owner for entry in entries if entry.owner is not None])
+def _lasting(entry, known):
+    """Return what names a layer from one run to the next: its id, or its type for one that a forward makes anew."""
+    return entry.owner if entry.owner in known else entry.name
+
+
+def layer_path(entries, known):
+    """Return the layers among open scopes, outermost first: where in the model an op ran; ``known``: ids that last."""
+    return tuple([_lasting(entry, known) for entry in entries if entry.owner is not None])
 
 # %%
 #| export
 class LayerTimes:
     """A scope listener that adds up how long each layer was open, in all and without the layers inside it."""
 
-    __slots__ = ("clock", "stack", "found")
+    __slots__ = ("clock", "known", "stack", "found")
 
-    def __init__(self, clock=None):
-        self.clock, self.stack, self.found = clock, [], {}
+    def __init__(self, known, clock=None):
+        self.clock, self.known, self.stack, self.found = clock, known, [], {}
 
     def __call__(self, opened, entry, now):
         """Hear a scope open or close; regions that are no layers belong to the layer around them."""
@@ -3349,7 +3359,7 @@ class LayerTimes:
         now = now if self.clock is None else self.clock()
         if opened:
             outer = self.stack[-1][0] if self.stack else ()
-            path = (*outer, entry.owner)
+            path = (*outer, _lasting(entry, self.known))
             self.found.setdefault(path, [entry.name, 0, 0, 0])
             self.stack.append([path, now, 0])
             return
@@ -3378,13 +3388,13 @@ def affordable(call, clock, budget_ns=400_000_000):
 #| export
 def time_layers(model, run, clock=None):
     """Time each layer over some passes of ``run()``: {path: (name, calls, total ms, self ms)}, medians."""
-    heard = []
+    heard, known = [], named_layers(model)
     with untouched(model), gradients(False), quiet():
         warmup, affordable_passes = affordable(run, clock, 100_000_000)
         for _ in range(warmup):
             run()
         for _ in range(max(3, affordable_passes // 2)):
-            heard.append(LayerTimes(clock))
+            heard.append(LayerTimes(known, clock))
             with listen(None, scopes=heard[-1]), as_root(model):
                 run()
     def typical(path, part):
@@ -3417,7 +3427,7 @@ def layer_rows(model, events, times, limits, whole_ms):
     """
     names, rows = named_layers(model), []
     all_self = sum(self_ms for _, _, _, self_ms in times.values())
-    paths = [layer_path(event.scope) for event in events]
+    paths = [layer_path(event.scope, names) for event in events]
     work_at = [(path[path.index(id(model)):], event) for path, event in zip(paths, events)]
     for path, (kind, calls, total_ms, self_ms) in times.items():
         name, layer = names.get(path[-1], (kind, None))
@@ -3658,18 +3668,31 @@ We do not need the rule, though: Module 05 made gradients of ops, so the backwar
 
 # %%
 #| export
+def _leaves(loss):
+    """Return {id: tensor} of the tensors in a graph that want a gradient and were not computed."""
+    found, todo, seen = {}, [loss], set()
+    while todo:
+        tensor = todo.pop()
+        if tensor.requires_grad and id(tensor) not in seen:
+            seen.add(id(tensor))
+            if tensor.made_by is None:
+                found[id(tensor)] = tensor
+            else:
+                todo += tensor.made_by.inputs
+    return found
+
+# %%
+#| export
 def both_passes(model, input_tensor, loss_fn=None):
     """Return two functions: ``forward()`` gives the loss (or output), ``back(loss)`` walks back from it, from ones.
 
-    The caller's input keeps its own gradient: the passes run on a tensor of their own, on the same memory.
+    ``back`` returns the gradients of the weights. Whatever tensor they belong to, of the model, of the loss or of
+    neither, has its own gradient back afterwards; the passes run on an input of their own, on the same memory.
     """
     x = Tensor(input_tensor.data, requires_grad=input_tensor.requires_grad, dtype=input_tensor.dtype)
-    checked, parameters = calls_of(model, x)[0], weights_of(model)
+    checked, leaves = calls_of(model, x)[0], {}
 
     def forward():
-        x.grad = None
-        for parameter in parameters:
-            parameter.grad = None
         output = checked()
         loss = output if loss_fn is None else loss_fn(output)
         if not isinstance(loss, Tensor):
@@ -3680,8 +3703,19 @@ def both_passes(model, input_tensor, loss_fn=None):
         return loss
 
     def back(loss):
-        if loss.requires_grad:
+        if not loss.requires_grad:
+            return []
+        if not leaves:
+            leaves.update(_leaves(loss))
+        before = [(leaf, leaf.grad) for leaf in leaves.values()]
+        try:
+            for leaf in leaves.values():
+                leaf.grad = None
             backward(loss, gradient=Tensor(np.ones(loss.shape, loss.dtype)))
+            return [leaf.grad for leaf in leaves.values() if leaf is not x]
+        finally:
+            for leaf, grad in before:
+                leaf.grad = grad
 
     return forward, back
 
@@ -3704,7 +3738,7 @@ Observe one function, then the other.
 #| export
 def count_both_passes(model, input_tensor, loss_fn=None):
     """Return (forward ``Work``, backward ``Work``) of the passes that ran; a loss belongs to the forward pass."""
-    raise NotImplementedError("count_both_passes: section 7, cell 29")
+    raise NotImplementedError("count_both_passes: section 7, cell 30")
 
 # %% nbgrader={"cell_type": "code", "grade": true, "grade_id": "test-count-both-passes", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false} tinytorch={"skill": "profiles"}
 if __name__ == "__main__":
@@ -3764,9 +3798,8 @@ def time_both_passes(model, forward, back, clock=None, iterations=None):
 def gradient_bytes(model, forward, back):
     """Run both passes and return the bytes of the gradients that the parameters then have, each buffer once."""
     with untouched(model), gradients(True):
-        back(forward())
-        return sum({storage(weight.grad.data): weight.grad.nbytes for weight in weights_of(model)
-                    if weight.grad is not None}.values())
+        found = back(forward())
+        return sum({storage(grad.data): grad.nbytes for grad in found if grad is not None}.values())
 
 # %%
 #| export
@@ -3829,9 +3862,10 @@ def headline(profile):
     """Return the six lines about a forward profile: Parameters, FLOPs, Latency, Memory, Bottleneck, GFLOP/s."""
     latency, peak_mb, parameter_mb = profile["latency"], profile["peak_memory_mb"], profile["parameter_memory_mb"]
     of_peak = f"{profile['computational_efficiency']:.1%} of this machine's peak"
+    unknown = f"; without {', '.join(profile['uncounted'])}: no cost rule" if profile["uncounted"] else ""
     lines = {
         "Parameters": f"{profile['parameters']:,}",
-        "FLOPs": f"{profile['flops']:,} ({profile['flops_per_sample']:,} per sample)",
+        "FLOPs": f"{profile['flops']:,} ({profile['flops_per_sample']:,} per sample){unknown}",
         "Latency": f"{profile['latency_ms']:.4g} ms (median of {latency['samples']}, {latency['samples_are']})",
         "Memory": f"{peak_mb:.4g} MB at the peak, {parameter_mb:.4g} MB of it parameters",
         "Bottleneck": f"{profile['bottleneck']} (limited by {profile['limited_by']})",
@@ -3940,7 +3974,8 @@ class _Counting(_Remembering):
     def count_flops(self, model, input_shape):
         """Count FLOPs per sample."""
         result = count_flops(model, input_shape)
-        self.operation_counts = flop_report(model, input_shape).op_calls
+        ran = [] if isinstance(model, Tensor) else one_sample(model, sizes("input_shape", input_shape))[0]
+        self.operation_counts = tally(ran)["op_calls"]
         return self._keep("count_flops", model, result)
 
     def flop_report(self, model, input_shape):

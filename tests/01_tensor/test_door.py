@@ -369,7 +369,8 @@ def test_a_raising_scope_listener_leaves_no_scope_open():
     with pytest.raises(RuntimeError, match="no"), listen(None, fail), scope("inside"):
         pass
     assert thread_state().path == ()
-    with pytest.raises(RuntimeError, match="not now"), listen(None, lambda o, e, n: o or fail(o, e, n)), scope("inside"):
+    late = listen(None, lambda opened, entry, now: opened or fail(opened, entry, now))
+    with pytest.raises(RuntimeError, match="not now"), late, scope("inside"):
         pass
     assert thread_state().path == ()
 

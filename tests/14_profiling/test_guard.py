@@ -1,0 +1,104 @@
+"""Instruments inside instruments, tensors that belong to nobody: what is found is right, what is left as before."""
+
+import numpy as np
+import pytest
+
+from tinytorch.core.activations import ReLU, Sigmoid
+from tinytorch.core.layers import Layer, Linear
+from tinytorch.core.tensor import Tensor, listen, op, same_shape
+from tinytorch.perf.profiling import (
+    MachineLimits,
+    Profiler,
+    count_flops,
+    measure_latency,
+    profile_backward_pass,
+    profile_forward_pass,
+    quick_profile,
+)
+
+MACHINE = MachineLimits(peak_gflops=50, bandwidth_gbs=20, dispatch_us=5)
+
+
+class Nosy(Layer):
+    """Times its own layer in every forward pass."""
+
+    def __init__(self):
+        self.inner = Linear(8, 4)
+
+    def forward(self, x):
+        measure_latency(self.inner, x, warmup=1, iterations=2)
+        return self.inner(x)
+
+
+def test_profiling_inside_profiling_counts_the_model_alone():
+    x = Tensor(np.ones((1, 8)))
+    found = {profile_forward_pass(Nosy(), x, limits=MACHINE, iterations=2)["flops"] for _ in range(3)}
+    assert found == {2 * 8 * 4}  # the passes of the inner stopwatch are not the model's
+
+
+def test_a_listener_outside_hears_the_model_but_not_the_instrument():
+    heard, nosy = [], Nosy()
+    with listen(heard.append):
+        nosy(Tensor(np.ones((1, 8))))
+    assert [event.op.name for event in heard] == ["linear"]
+
+
+@pytest.mark.parametrize("kind", ["a function", "a bound method", "a loss with weights"])
+def test_gradients_of_whatever_tensor_come_back(kind):
+    weight, layer = Tensor(np.ones((8, 4)), requires_grad=True), Linear(8, 4)
+    mine = weight.grad = Tensor(np.full((8, 4), 7.0))
+    x, loss_fn = Tensor(np.ones((2, 8))), None
+    model = {"a function": lambda x: x @ weight, "a bound method": layer.forward, "a loss with weights": layer}[kind]
+    if kind == "a loss with weights":
+        def loss_fn(output):
+            return (output @ weight.T).sum()
+    profile = profile_backward_pass(model, x, loss_fn, limits=MACHINE, iterations=2)
+    assert weight.grad is mine
+    assert (mine.data == 7).all()
+    assert all(p.grad is None for p in layer.parameters())
+    own = {"a function": 32, "a bound method": 36, "a loss with weights": 36 + 32}[kind]  # 8 x 4 weights, 4 biases
+    assert profile["gradient_memory_mb"] == own * 4 / 1024**2
+
+
+def test_the_face_counts_what_the_function_counts():
+    class Fixed(Layer):
+        def forward(self, x):
+            return (x * 2.0).reshape(1, 8)
+
+    assert count_flops(Fixed(), (5, 8)) == Profiler().count_flops(Fixed(), (5, 8)) == 8
+    profiler = Profiler()
+    profiler.count_flops(Fixed(), (5, 8))
+    assert profiler.operation_counts == {"multiply": 1, "reshape": 1}
+
+
+def test_a_large_list_of_numbers_is_no_tree_of_things():
+    layer = Linear(2, 2)
+    layer.history = list(map(float, range(200_000)))
+    assert count_flops(layer, (1, 2)) == 8
+    assert len(layer.history) == 200_000
+
+
+def test_layers_made_inside_forward_have_their_own_rows():
+    class Fresh(Layer):
+        def __init__(self):
+            self.fc = Linear(8, 4)
+
+        def forward(self, x):
+            return Sigmoid()(ReLU()(self.fc(x)))
+
+    rows = profile_forward_pass(Fresh(), Tensor(np.ones((2, 8))), limits=MACHINE, iterations=2)["layers"]
+    # 2 rows of 8 -> 4: 2 * 2 * 8 * 4; an activation costs 1 for each of 2 * 4 elements
+    assert {row["type"]: row["flops"] for row in rows} == {"Fresh": 144, "Linear": 128, "ReLU": 8, "Sigmoid": 8}
+
+
+def test_an_op_without_a_cost_is_named_in_the_headline(capsys):
+    @op(shape=same_shape)
+    def mystery(a):
+        return a * 2
+
+    class Strange(Layer):
+        def forward(self, x):
+            return mystery(x) + 1.0
+
+    quick_profile(Strange(), Tensor(np.ones((2, 4))), Profiler(limits=MACHINE))
+    assert "8 (4 per sample); without mystery: no cost rule" in capsys.readouterr().out
