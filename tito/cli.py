@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import pkgutil
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, NoReturn
 
@@ -15,6 +18,33 @@ from tito import commands, ui
 from tito.errors import TitoError
 
 INTERRUPTED = 130
+
+
+class _Stopped(BaseException):
+    """A signal asked this process to end."""
+
+    def __init__(self, number: int):
+        """Keep the exit status that says so."""
+        self.status = 128 + number
+
+
+@contextmanager
+def _stopping() -> Iterator[None]:
+    """Clean up on SIGTERM and SIGHUP as on Ctrl-C, unless somebody (nohup) has them ignored."""
+    def stop(number: int, frame: Any) -> NoReturn:
+        signal.signal(number, signal.SIG_IGN)
+        raise _Stopped(number)
+
+    names = ("SIGTERM", "SIGHUP") if threading.current_thread() is threading.main_thread() else ()
+    numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
+    ours = [number for number in numbers if signal.getsignal(number) == signal.SIG_DFL]
+    for number in ours:
+        signal.signal(number, stop)
+    try:
+        yield
+    finally:
+        for number in ours:
+            signal.signal(number, signal.SIG_DFL)
 
 
 class Group(click.Group):
@@ -54,8 +84,12 @@ class LazyGroup(Group):
         ui.speak_safely()
         words = list(sys.argv[1:] if args is None else args)
         try:
-            status = super().main(words, prog_name or "tito", complete_var, standalone_mode=False, **extra) or 0
+            with _stopping():
+                status = super().main(words, prog_name or "tito", complete_var, standalone_mode=False, **extra) or 0
             sys.stdout.flush()
+        except _Stopped as stopped:
+            click.echo("tito: stopped.", err=True)
+            status = stopped.status
         except TitoError as error:
             status = _could_not_run(str(error), words)
         except click.ClickException as error:

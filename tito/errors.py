@@ -22,3 +22,7 @@ class NotebookError(TitoError):
         self.sentence, self.file, self.cell = sentence, file, cell
         place = ", ".join(part for part in (file, cell) if part)
         super().__init__(f"{place}: {sentence}" if place else sentence)
+
+
+class ExportError(NotebookError):
+    """What a notebook exports is no module that can be imported (exit status 1: it is the work that fails)."""

@@ -17,6 +17,15 @@ _DEFAULT_EXP = re.compile(r"^#\|\s*default_exp\s+([\w.]+)\s*$", re.MULTILINE)
 _TITLE = re.compile(r"^# +(.+?)\s*$", re.MULTILINE)
 
 
+def read_text(path: Path, where: str = "") -> str:
+    """Read a UTF-8 file, with or without a byte-order mark; what is not UTF-8 is a ``ProjectError``."""
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ProjectError(f"{where or path}: this file is not UTF-8 text ({error.reason} at byte {error.start}); save "
+                           "it as UTF-8 in your editor.") from None
+
+
 def is_root(folder: Path) -> bool:
     """Say whether ``folder`` is a TinyTorch checkout: its pyproject names the project and it has ``src/``."""
     project = folder / "pyproject.toml"
@@ -68,12 +77,13 @@ class Module:
     def _said(self) -> tuple[str, str]:
         """The text that says target and title: the source, or the notebook's cells where there is no source."""
         if self.source.is_file():
-            return self.source.read_text(encoding="utf-8"), _relative(self.source, self.root)
+            where = _relative(self.source, self.root)
+            return read_text(self.source, where), where
         if self.notebook.is_file():
             try:
-                cells = json.loads(self.notebook.read_text(encoding="utf-8"))["cells"]
+                cells = json.loads(self.notebook.read_text(encoding="utf-8-sig"))["cells"]
                 return "\n".join("".join(cell["source"]) for cell in cells), _relative(self.notebook, self.root)
-            except (ValueError, KeyError, TypeError):
+            except (ValueError, KeyError, TypeError, RecursionError):
                 return "", _relative(self.notebook, self.root)
         return "", f"src/{self.folder}"
 

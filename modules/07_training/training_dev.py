@@ -6,14 +6,15 @@
 #     text_representation: {extension: .py, format_name: percent}
 #   kernelspec: {"display_name": "Python 3", "language": "python", "name": "python3"}
 #   language_info: {"name": "python"}
-#   tinytorch: {"module": "07_training", "release": "93012eae72417098"}
+#   tinytorch: {"module": "07_training", "release": "790723604b5bafe2"}
 # ---
 
 # %% [markdown]
 """
 # 07 · Training
 
-Tier: Foundation · Difficulty 2 of 4 · About 2 hours · Needs 01 to 06 (`tito test optimizers` checks the last of them)
+Tier: Foundation · Difficulty 2 of 4 · About 2 hours · Needs 01 to 06 (`tito test tensor`, `tito test activations`, `tito test layers`,
+`tito test losses`, `tito test autograd`, `tito test optimizers`)
 
 Layers, loss, gradients, optimizer: all parts lie on the table. This module puts them into a loop. The loop is six lines long, and nearly every line has a
 classic mistake that raises no error: training goes on, only worse. You will meet each of them, with the number it produces.
@@ -28,7 +29,9 @@ When you are done you can
 4. clip gradients by their joint length without changing their direction;
 5. train a network on real data and read its curves.
 
-Given and explained: switching a model's mode and back, and the small records that a trainer hands out.
+Yours: the step, the evaluation, the schedule, the clipping, and the trainer's loop. Given and explained: switching a model's mode and back, and the small records that a trainer hands out.
+
+A cell you have not filled says which one it is: `fresh_gradients: section 1, cell 2` is the function `fresh_gradients` in the second code cell of section 1.
 """
 
 # %%
@@ -53,37 +56,44 @@ from tinytorch.core.tensor import Tensor, scope, sqrt
 
 **Question.** Four verbs: *forget* the old gradients, *forward*, *backward*, *step*. In how many orders can they be put, and how many are right?
 
-One order is right (up to where in the circle you start). Watch two others. The task: find the weight `w` for which `w · x = 2 · x`.
+They go round in a circle, so let each order begin with *forget*; six are left. No model is needed to try them all: a weight on a slope, in plain numbers. *forward* notes where the weight is, *backward* adds the slope at the noted
+place to the gradient, *step* walks against the gradient, *forget* sets it to zero. The best weight is 2.
 """
 
 # %%
 if __name__ == "__main__":
-    from tinytorch.core.layers import Linear
-    from tinytorch.core.losses import MSELoss
-    from tinytorch.core.optimizers import SGD
+    from itertools import permutations
 
-    x, y = Tensor([[1.0], [2.0]]), Tensor([[2.0], [4.0]])
-    for name in ("forget, forward, backward, step", "forward, backward, step, never forget", "forward, backward, forget, step"):
-        layer = Linear(1, 1, bias=False)
-        layer.weight.data[...] = 0.0
-        sgd, path = SGD(layer.parameters(), lr=0.1), []
+
+    def eight_rounds(verbs):
+        """Go through the verbs eight times from w = 0; return w after each round."""
+        w, noted, gradient, path = 0.0, None, 0.0, []
         for _ in range(8):
-            if name.startswith("forget"):
-                sgd.zero_grad()
-            MSELoss()(layer(x), y).backward()
-            if "forget, step" in name:
-                sgd.zero_grad()
-            sgd.step()
-            path.append(f"{layer.weight.item():.2f}")
-        print(f"{name:>38}: {' '.join(path)}")
+            for verb in verbs:
+                if verb == "forget":
+                    gradient = 0.0
+                elif verb == "forward":
+                    noted = w
+                elif verb == "backward" and noted is not None:
+                    gradient += 5 * (noted - 2)
+                elif verb == "step":
+                    w -= 0.1 * gradient
+            path.append(w)
+        return path
+
+
+    for order in [("forget", *rest) for rest in permutations(("forward", "backward", "step"))] + [("forward", "backward", "step")]:
+        print(f"{', '.join(order):>33}: {' '.join(f'{w:5.2f}' for w in eight_rounds(order))}")
 
 # %% [markdown]
 """
-Neither raised an error. The second swings around the answer, the third never moves.
+Two of the six are right, and they are the same circle but for one thing: *forget* may stand on either side of *forward*. Three never move, because the gradient is forgotten before anybody has used it. One walks with the slope of the round before, and
+swings. The last line never forgets, and swings wider. None of the wrong ones raises an error.
 
 **Task.** Write `fresh_gradients(model, optimizer, loss_fn, x, y)`: everything up to, but without, the optimizer's step. Afterwards each parameter holds the gradient of *this* batch alone. Return the loss as a Python number.
 
-A loss that is NaN or infinite must stop training **before** the backward pass, with a `ValueError` that contains `loss is nan` (or `inf`): a step taken with it would turn every weight into NaN. (`isfinite` is imported.)
+A loss that is NaN or infinite must stop training **before** the backward pass, with a `ValueError`: a step taken with it would turn every weight into NaN. The message must have the value (`nan` or `inf`) in it; the words are yours, for example
+`the loss is nan; look at the data, then try a lower rate`. (`isfinite` is imported.)
 
 <details><summary>Hint 1: idea</summary>
 Forget, forward, look, backward.
@@ -107,6 +117,9 @@ def fresh_gradients(model, optimizer, loss_fn, x, y):
 
 # %% nbgrader={"cell_type": "code", "grade": true, "grade_id": "test-fresh-gradients", "locked": true, "points": 18, "schema_version": 3, "solution": false, "task": false} tinytorch={"skill": "step"}
 if __name__ == "__main__":
+    from tinytorch.core.layers import Linear
+    from tinytorch.core.losses import MSELoss
+    from tinytorch.core.optimizers import SGD
     from tito.checks import check, check_raises
 
 
@@ -128,7 +141,7 @@ if __name__ == "__main__":
         check("a second time: the same", model.weight.grad.item(), 20.0, {40.0: "the old gradient was not forgotten"})
         check("no step was taken", model.weight.item(), 2.0, {1.8: "the optimizer's step does not belong here"})
         nan = Tensor([[float("nan")], [1.0]])
-        check_raises("NaN data", ValueError, lambda: fresh_gradients(model, optimizer, MSELoss(), nan, y), must_say="loss is nan")
+        check_raises("NaN data", ValueError, lambda: fresh_gradients(model, optimizer, MSELoss(), nan, y), must_say="nan")
         check("and nothing flowed back", model.weight.grad is None, True, {False: "backward ran before the loss was looked at"})
 
 
@@ -393,13 +406,14 @@ if norm > max_norm:   every gradient is multiplied by the same number, max_norm 
 The same number for all: then the direction stays what it was, and only the step gets shorter.
 
 **Task.** Write `grad_norm(params)`, a Python number (0.0 when there are no gradients). Square and add in float64: in float32 the square of 10²⁰ is already infinite. Then `clip_grad_norm(params, max_norm)`: it returns the norm *before* clipping. A norm that is not
-finite is a `ValueError` that contains `norm is nan` (or `inf`), and the gradients stay as they are.
+finite is a `ValueError` with the value (`nan` or `inf`) in its message, for example `clip_grad_norm: the norm is nan; look at the loss and the rate`, and the gradients stay as they are. The scaling, too, runs without a graph and is heard in the scope `clip`:
+put it inside `with no_grad(), scope("clip"):`, as you see it around the body of `grad_norm`, so that a profile shows what clipping costs.
 
 <details><summary>Hint 1: idea</summary>
 Sum over parameters first, then one root: not a sum of roots.
 </details>
 <details><summary>Hint 2: approach</summary>
-<code>g = p.grad.astype(np.float64)</code>; <code>(g * g).sum().item()</code> is a number. Parameters without a gradient are passed over. A clipped gradient is a new Tensor: <code>p.grad = p.grad * factor</code>, under <code>no_grad()</code>.
+<code>g = p.grad.astype(np.float64)</code>; <code>(g * g).sum().item()</code> is a number. Parameters without a gradient are passed over. A clipped gradient is a new Tensor: <code>p.grad = p.grad * factor</code>.
 </details>
 <details><summary>Hint 3: worked example, other numbers</summary>
 Gradients (2, 3) and (6): 4 + 9 + 36 = 49, norm 7; to a norm of 3.5 everything is halved.
@@ -417,7 +431,8 @@ def grad_norm(params):
 def clip_grad_norm(params, max_norm):
     """Scale all gradients by one number so that together they are at most ``max_norm`` long; return the length before.
 
-    Raises ``ValueError`` for a length that is not finite; the gradients are then untouched.
+    The scaling is heard in ``scope("clip")`` and not remembered. Raises ``ValueError`` for a length that is not finite;
+    the gradients are then untouched.
     """
     params = list(params)
     if not nonnegative("max_norm", max_norm):
@@ -426,6 +441,9 @@ def clip_grad_norm(params, max_norm):
 
 # %% nbgrader={"cell_type": "code", "grade": true, "grade_id": "test-clip-grad-norm", "locked": true, "points": 18, "schema_version": 3, "solution": false, "task": false} tinytorch={"skill": "clipping"}
 if __name__ == "__main__":
+    from tinytorch.core.tensor import listen
+
+
     def test_clip_grad_norm():
         """The norm, the common factor, what is left alone, broken gradients."""
         def with_gradients(*gradients):
@@ -439,11 +457,16 @@ if __name__ == "__main__":
         check("clipping returns the norm before", clip_grad_norm(params, 6.5), 13.0, {6.5: "that is the norm after"})
         check("all were halved", [p.grad.data.tolist() for p in params[:2]], ([1.5, 2.0], [6.0]), {
             ((3.0, 4.0), (6.5,)): "each was clipped on its own: the direction changed", ((3.0, 4.0), (12.0,)): "nothing was clipped"})
+        shouting, scopes = with_gradients([30.0, 40.0]), []
+        with listen(lambda event: scopes.append(event.scope[-1].name if event.scope else "no scope")):
+            clip_grad_norm(shouting, 1.0)
+        check("heard in scope", sorted(set(scopes)), ["clip"], {("clip", "no scope"): "the scaling stands outside of scope(\"clip\")"})
+        check("no graph grows on the gradients", shouting[0].grad.made_by is None, True)
         check("short enough: left alone", (clip_grad_norm(params, 100.0), params[1].grad.item()), (6.5, 6.0), {(6.5, 92.307693): "short gradients were stretched"})
         check("no gradients", grad_norm([Tensor([1.0], requires_grad=True)]), 0.0)
         check("large ones", grad_norm(with_gradients([3e20, 4e20])), 5e20, {float("inf"): "squared in float32"})
         broken = with_gradients([1.0, float("nan")])
-        check_raises("NaN", ValueError, lambda: clip_grad_norm(broken, 1.0), must_say="norm is nan")
+        check_raises("NaN", ValueError, lambda: clip_grad_norm(broken, 1.0), must_say="nan")
         check("its gradients are untouched", broken[0].grad.data, [1.0, float("nan")])
 
 
@@ -592,7 +615,7 @@ if __name__ == "__main__":
 
 **Question.** How long does it take to teach a network of 2,410 numbers to read handwritten digits? Write down a time and an accuracy.
 
-The data is real: 1,797 pictures of 8 by 8 pixels, shipped with the package (Module 08 tells where they come from and what a fair split is). Every fifth picture of each digit is held out. The next cell trains your trainer on the rest. It
+The data is real: 1,797 pictures of 8 by 8 pixels, shipped with the package (Module 08 tells where they come from and what a fair split is). 355 of them, drawn at random, are held out. The next cell trains your trainer on the rest. It
 is graded, so it begins with its own ingredients.
 """
 
@@ -606,13 +629,13 @@ if __name__ == "__main__":
 
 
     def digit_batches(size=32, seed=0):
-        """Return batches of training digits, shuffled once, and one batch of the 355 that are held out."""
+        """Return shuffled batches of training digits, and one batch of 355 others that are held out."""
         with files("tinytorch.data").joinpath("digits.npz").open("rb") as file, np.load(file) as arrays:
-            x, y = arrays["images"].reshape(-1, 64).astype(np.float32) / 16, arrays["labels"].astype(np.int64)
-        test = np.concatenate([np.flatnonzero(y == digit)[4::5] for digit in range(10)])
-        train = np.random.default_rng(seed).permutation(np.setdiff1d(np.arange(len(y)), test))
-        cuts = [train[i : i + size] for i in range(0, len(train), size)]
-        return [(Tensor(x[cut]), Tensor(y[cut])) for cut in cuts], [(Tensor(x[test]), Tensor(y[test]))]
+            images, labels = arrays["images"], arrays["labels"]
+        order = np.random.default_rng(seed).permutation(len(labels))
+        cuts = [order[:355], *np.split(order[355:], range(size, len(order) - 355, size))]
+        test, *train = [(Tensor(images[cut].reshape(len(cut), 64) / 16), Tensor(labels[cut])) for cut in cuts]
+        return train, [test]
 
 
     def digits_trainer(train, epochs, lr=0.01, seed=0):
@@ -673,15 +696,35 @@ if __name__ == "__main__":
 
 # %% [markdown]
 """
-**What if** the rate is wrong? Same network, same data, five epochs each. Guess the best one before you run.
+**What if** the rate is wrong? Same network, same data, five epochs each. This module has used 0.01 throughout. Guess the best one before you run.
 """
 
 # %%
 if __name__ == "__main__":
+    found = {}
     for lr in (0.0001, 0.001, 0.01, 0.1, 1.0):
         trainer = digits_trainer(train, epochs=5, lr=lr)
-        loss = trainer.fit(train, 5)["loss"][-1]
-        print(f"lr {lr:<6}: loss {loss:7.3f}, held-out accuracy {trainer.evaluate(test).accuracy:6.1%}")
+        loss, found[lr] = trainer.fit(train, 5)["loss"][-1], trainer.evaluate(test).accuracy
+        print(f"lr {lr:<6}: loss {loss:7.3f}, held-out accuracy {found[lr]:6.1%}")
+    print(f"best here: {max(found, key=found.get)}, ahead of 0.01 by {max(found.values()) - found[0.01]:.1%}: {round(355 * (max(found.values()) - found[0.01]))} pictures of 355")
+
+# %% [markdown]
+"""
+Surprised? The rate that was used all the time is beaten by one ten times as large: in five epochs the small one does not get far enough. But ten times more again, and nothing is learned. The best rate lies close to the cliff, and no formula says
+where the cliff is. So should the rate have been 0.1 all along? Give both fifteen epochs:
+"""
+
+# %%
+if __name__ == "__main__":
+    large = digits_trainer(train, epochs=15, lr=0.1)
+    loss = large.fit(train, 15)["loss"][-1]
+    print(f"lr 0.01: loss {history['loss'][-1]:.3f}, held-out accuracy {history['validation_accuracy'][-1]:.1%}")
+    print(f"lr 0.1 : loss {loss:.3f}, held-out accuracy {large.evaluate(test).accuracy:.1%}")
+
+# %% [markdown]
+"""
+The lead is gone, though the loss on the training pictures is much lower with 0.1: it is not what we wanted to know. And a lead of a picture or three on one split is an anecdote, not a result.
+"""
 
 # %% [markdown]
 """
@@ -721,5 +764,5 @@ Yes. One huge gradient enters <code>v</code> with its square and makes the steps
 Module 14 measures it. Write down a guess now.
 </details>
 
-Check the whole module with `tito test training`. Next: Module 08, where the batches come from.
+`tito test training` checks the module; `tito export training` puts what you wrote into the package, and later modules run on your code. Next: Module 08, where the batches come from.
 """

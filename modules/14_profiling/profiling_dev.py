@@ -6,7 +6,7 @@
 #     text_representation: {extension: .py, format_name: percent}
 #   kernelspec: {"display_name": "Python 3", "language": "python", "name": "python3"}
 #   language_info: {"name": "python"}
-#   tinytorch: {"module": "14_profiling", "release": "a7cde4d0e4426589"}
+#   tinytorch: {"module": "14_profiling", "release": "eb556ccfe2cef915"}
 # ---
 
 # %% [markdown]
@@ -2574,12 +2574,12 @@ def environment():
 
 # %%
 #| export
-def _workload(model, x, warmup, iterations):
-    """Write down what was timed, so that nobody compares unlike runs."""
+def workload(model, x, stages="one call of the model", gradient="no_grad", **more):
+    """Write down what was measured, so that nobody compares unlike runs."""
     return {"model": type(model).__name__, "shapes": [list(getattr(x, "shape", ()))],
             "dtypes": [str(getattr(x, "dtype", "unknown"))],
-            "mode": "train" if getattr(model, "training", False) else "eval", "gradient": "no_grad",
-            "warmup": warmup, "iterations": iterations, "stages": "one call of the model", **environment()}
+            "mode": "train" if getattr(model, "training", False) else "eval", "gradient": gradient,
+            **more, "stages": stages, **environment()}
 
 # %% [markdown]
 """
@@ -2612,6 +2612,8 @@ def _doubts(stats, traced):
         said.append("tracemalloc was tracing: small ops are two to four times slower under it; stop tracing to time")
     if stats["below_resolution"]:
         said.append("the call is below the clock's resolution: too short for this clock")
+    if stats["backwards"]:
+        said.append(f"the clock ran backwards in {stats['backwards']} sample(s); they count as 0")
     if stats["iqr"] > 0.1 * median:
         said.append(f"spread: the middle half of the samples spans {stats['iqr'] / median:.0%} of the median"
                     if median else "spread: the samples differ although their median is 0")
@@ -2646,7 +2648,7 @@ class LatencyStatistics(dict):
 #| export
 def _statistics(times, first, block, warmup_calls, settled, clock):
     """Make the result of the raw samples (ns): what they say, then what speaks against it."""
-    ms = [t / 1e6 for t in times]
+    ms = [max(t, 0) / 1e6 for t in times]
     stats = LatencyStatistics(summarize(ms))
     halves = [percentile(half, 50) for half in (ms[:len(ms) // 2], ms[len(ms) // 2:]) if half]
     shortest_ms = 0.0 if clock is not None else 100 * clock_facts().resolution_ns / block / 1e6
@@ -2659,7 +2661,8 @@ def _statistics(times, first, block, warmup_calls, settled, clock):
               "outliers": _outliers(ms), "lag1": _resemblance(ms), "half_medians": halves,
               "stable": len(halves) == 2 and abs(halves[0] - halves[1]) <= 0.1 * stats["median"],
               "warmup_calls": warmup_calls, "warmup_stable": settled,
-              "below_resolution": stats["median"] <= shortest_ms, "times_ms": ms}
+              "below_resolution": stats["median"] <= shortest_ms, "backwards": sum(t < 0 for t in times),
+              "times_ms": ms}
     return stats
 
 # %%
@@ -2676,6 +2679,8 @@ def latency_statistics(model, input_tensor, warmup=10, iterations=100, *, clock=
     two reads. The first call is part of the warmup; without warmup it is a sample.
     """
     warmup, iterations = whole("warmup", warmup, 0), whole("iterations", iterations, 1)
+    if thread_state().shape_only:
+        raise ValueError("a shape-only run computes nothing that could be timed; measure latency outside of it")
     checked, bare = calls_of(model, input_tensor)
     traced = tracemalloc.is_tracing()
     with untouched(model), gradients(False), quiet():
@@ -2683,7 +2688,7 @@ def latency_statistics(model, input_tensor, warmup=10, iterations=100, *, clock=
     stats["warnings"] = _doubts(stats, traced)
     if thread_state().hearers:
         stats["warnings"].append("somebody listens at the door: these times include the listener")
-    stats["workload"] = _workload(model, input_tensor, warmup, iterations)
+    stats["workload"] = workload(model, input_tensor, warmup=warmup, iterations=iterations)
     return stats
 
 # %%
@@ -2858,7 +2863,7 @@ def roofline(flops, bytes_moved, limits, footprint=None):
     Keys: intensity, ridge_point, attainable_gflops, memory_ms, compute_ms, time_floor_ms, regime ("memory" or
     "compute"). ``footprint``: bytes touched at a time, where that is not all that moved.
     """
-    flops, bytes_moved = amount("flops", flops), amount("bytes_moved", bytes_moved)
+    flops, bytes_moved, limits = amount("flops", flops), amount("bytes_moved", bytes_moved), limits_of(limits)
     bandwidth = limits.bandwidth(bytes_moved if footprint is None else footprint)
     raise NotImplementedError("roofline: section 6, cell 4")
 
@@ -3007,6 +3012,15 @@ def _write_cache(key, limits):
     except (OSError, ValueError, RuntimeError):
         if temporary:
             Path(temporary).unlink(missing_ok=True)
+
+# %%
+#| export
+def limits_of(limits):
+    """Return ``limits``, or this machine's where None was given; ``TypeError`` for anything else."""
+    if limits is not None and not isinstance(limits, MachineLimits):
+        raise TypeError(f"limits is a {type(limits).__name__}; want MachineLimits(peak_gflops, bandwidth_gbs, "
+                        "dispatch_us), or None for this machine's")
+    return machine_limits() if limits is None else limits
 
 # %%
 #| export
@@ -3169,7 +3183,7 @@ Floors 0.02, 1.0, 0.3 ms and measured 1.5: the model says 1.02, 1.5 is below 2.0
 #| export
 def verdict(work, latency_ms, limits):
     """Say what limits ``work`` that took ``latency_ms``: bottleneck, limited_by, overhead_fraction, advice."""
-    raise NotImplementedError("verdict: section 6, cell 22")
+    raise NotImplementedError("verdict: section 6, cell 23")
 
 # %% nbgrader={"cell_type": "code", "grade": true, "grade_id": "test-verdict", "locked": true, "points": 5, "schema_version": 3, "solution": false, "task": false} tinytorch={"skill": "bottleneck"}
 if __name__ == "__main__":
@@ -3219,7 +3233,7 @@ Half of the time becomes four times faster: new time 0.5 + 0.125, speedup 1.6.
 #| export
 def amdahl_speedup(fraction, speedup):
     """Return the overall speedup when a ``fraction`` of the time becomes ``speedup`` times faster (Amdahl, 1967)."""
-    raise NotImplementedError("amdahl_speedup: section 6, cell 25")
+    raise NotImplementedError("amdahl_speedup: section 6, cell 26")
 
 # %% nbgrader={"cell_type": "code", "grade": true, "grade_id": "test-amdahl", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false} tinytorch={"skill": "bottleneck"}
 if __name__ == "__main__":
@@ -3508,8 +3522,10 @@ Keep <code>latency = time_forward(...)</code> and take <code>latency["median"]</
 # %%
 #| export
 def memory_of(model, input_tensor):
-    """Return ``measure_memory`` of a pass over an input like this one, in the gradient mode that is on."""
-    return measure_memory(model, input_tensor.shape, input_tensor)
+    """Return ``measure_memory`` of a pass over this input, in the gradient mode that is on, and the ``workload``."""
+    mode = "kept where wanted" if thread_state().grad_enabled else "no_grad"
+    return {**measure_memory(model, input_tensor.shape, input_tensor),
+            "workload": workload(model, input_tensor, gradient=mode)}
 
 # %%
 #| export
@@ -3526,7 +3542,7 @@ def profile_forward_pass(model, input_tensor, *, limits=None, clock=None, iterat
     counts every primitive, ``contractions`` matrix products and convolutions only. ``limits``: a ``MachineLimits``
     instead of this machine's.
     """
-    input_tensor, limits = as_input(input_tensor), limits or machine_limits()
+    input_tensor, limits = as_input(input_tensor), limits_of(limits)
     events = observe_forward(model, input_tensor)
     work = work_of(events)
     if isinstance(model, Tensor):  # by convention a bare Tensor costs one FLOP per element it is given
@@ -3810,7 +3826,7 @@ def profile_backward_pass(model, input_tensor, loss_fn=None, *, limits=None, clo
     primitive, ``*_contractions`` products and convolutions; ``optimizer_memory_estimates`` come on top of
     ``total_memory_mb`` (forward peak plus gradients), in the same unit.
     """
-    input_tensor, limits = as_input(input_tensor), limits or machine_limits()
+    input_tensor, limits = as_input(input_tensor), limits_of(limits)
     ahead, behind = count_both_passes(model, input_tensor, loss_fn)
     forward, back = both_passes(model, input_tensor, loss_fn)
     forward_ms, backward_ms = time_both_passes(model, forward, back, clock, iterations)
@@ -3829,7 +3845,8 @@ def profile_backward_pass(model, input_tensor, loss_fn=None, *, limits=None, clo
             "computational_efficiency": total["computational_efficiency"],
             "optimizer_memory_estimates": {name: arrays * gradient_mb for name, arrays in OPTIMIZER_ARRAYS.items()},
             "memory_efficiency": memory["memory_efficiency"], **verdict(both, forward_ms + backward_ms, limits),
-            "uncounted": list(both.uncounted)}
+            "uncounted": list(both.uncounted),
+            "workload": workload(model, input_tensor, "one forward and one backward pass", "kept where wanted")}
 
 # %%
 #| export
@@ -4141,7 +4158,7 @@ def profile_batch_sizes(model, input_shape, sizes=(1, 8, 32, 64), *, clock=None)
     The first axis of ``input_shape`` is replaced by each of ``sizes``.
     """
     rows = []
-    for size in sizes:
+    for size in sizes if isinstance(sizes, (tuple, list, range)) else (sizes,):
         x = make_input(model, (whole("a batch size", size, 1), *input_shape[1:]))
         with gradients(False):
             memory = memory_of(model, x)

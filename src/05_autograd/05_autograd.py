@@ -22,7 +22,9 @@ When you are done you can
 4. say who keeps memory alive between forward and backward, and who lets it go;
 5. predict how many matrix products a backward pass needs.
 
-Given and explained: the rule table, the rules of moving ops (indexing, joining, selecting), the tools that check a rule. Yours: the rules that compute, and the walk.
+Yours: the differences, the rules that compute, the order of the walk, and the walk. Given and explained: the rule table, the rules of moving ops (indexing, joining, selecting), the tools that check a rule.
+
+A cell you have not filled says which one it is: `differences: section 1, cell 2` is the function `differences` in the second code cell of section 1.
 """
 
 # %%
@@ -153,6 +155,8 @@ def test_differences():
     check("x is as before", x.data, [2.0, 3.0], {(2.000001, 3.000001): "put the old value back", (1.999999, 2.999999): "put the old value back"}, rtol=1e-12)
     m = Tensor(np.arange(6.0).reshape(2, 3), dtype=np.float64)
     check("a view of x", differences(lambda: m.T, m, np.ones((3, 2))), np.ones((2, 3)), {((0.0, 0.0, 0.0), (0.0, 0.0, 0.0)): "the result is a view of x: copy it"}, rtol=1e-6)
+    check("x² at 2, a wiggle of 0.5", differences(lambda: x * x, x, np.array([1.0, 0.0]), eps=0.5)[0], 4.0, {
+        4.5: "only upwards: (6.25 - 4) / 0.5; go both ways", 3.5: "only downwards: (4 - 2.25) / 0.5; go both ways", 8.0: "divide by 2 eps, not by eps"}, rtol=1e-9)
     s = Tensor(2.0, dtype=np.float64)
     check("a scalar", differences(lambda: s * 3.0, s, 1.0), np.array(3.0), rtol=1e-6)
 
@@ -184,7 +188,7 @@ If `a` moves by one, `out` moves by `b`; if `out` moves by one, `L` moves by `g`
 ```
 
 Three agreements.
-- A rule returns **recipes**, one for each input: functions without arguments. Only those that somebody wants are called. The first layer's input is data and wants no gradient; its recipe, a whole matrix product, then never runs.
+- A rule returns **recipes**, one for each input: functions without arguments. Only those that somebody wants are called, so the work stands inside the recipe and never before it. The first layer's input is data and wants no gradient; its recipe, a whole matrix product, then never runs.
 - A recipe is **made of ops**, on Tensors. So the backward pass goes through the door of Module 01 like everything else, can be listened to and counted, and runs on shapes only.
 - For the same reason a recipe never looks at values: no `if a > 0`.
 
@@ -239,7 +243,7 @@ no_gradient(argmax, equal, not_equal, less, less_equal, greater, greater_equal, 
 
 # %% [markdown]
 """
-Two helpers: `find_rule` complains by name when a rule is missing, `run_rule` applies a rule to inputs of your choice and calls every recipe. Then the first rule, the shortest there is.
+Two helpers: `find_rule` complains by name when a rule is missing, `run_rule` applies a rule to inputs of your choice and calls every recipe.
 """
 
 # %%
@@ -259,14 +263,61 @@ def run_rule(operation, g, *inputs, **attrs):
     g = g if isinstance(g, Tensor) else Tensor(g, dtype=out.dtype)
     return [recipe and recipe() for recipe in find_rule(operation)(g, out, *inputs, **attrs)[: len(inputs)]]
 
+# %% [markdown]
+"""
+**Task.** The first rule, the shortest there is: `negative_vjp`, for `out = -a`. When `a` moves by 1, `out` moves by -1. One input, so a tuple with one recipe; the work is done when the recipe is called, not before.
 
+Example: `g = [10, 20]` gives `[-10, -20]`, whatever `a` was.
+
+<details><summary>Hint 1: idea</summary>
+A function without arguments, in a tuple. The operators of a Tensor are ops already.
+</details>
+<details><summary>Hint 2: approach</summary>
+A tuple of one needs its comma: <code>return (lambda: ...,)</code>. What stands behind <code>lambda:</code> runs only when somebody calls it.
+</details>
+<details><summary>Hint 3: worked example, another op</summary>
+For <code>out = 3 a</code>, made of <code>a</code> alone: <code>return (lambda: g * 3.0,)</code>.
+</details>
+"""
+
+# %% nbgrader={"grade": false, "grade_id": "negative-rule", "solution": true}
+#| export
 @vjp(negative)
 def negative_vjp(g, out, a):
-    """d(-a) = -1: one input, so one recipe in the tuple."""
+    """Gradient of -a: one input, so one recipe in the tuple."""
+    ### BEGIN SOLUTION
     return (lambda: -g,)
+    ### END SOLUTION
 
 # %%
 print(run_rule(negative, [10.0, 20.0], [1.0, 2.0]))
+
+# %% nbgrader={"grade": true, "grade_id": "test-negative-rule", "points": 2, "skill": "elementwise"}
+from tinytorch.core.tensor import listen
+
+
+def heard_from(operation, *inputs, **attrs):
+    """Return the names of the ops that a rule runs before a recipe is called, and of those its recipes run then."""
+    inputs, names, before = [x if isinstance(x, Tensor) else Tensor(x) for x in inputs], [], []
+    out = operation(*inputs, **attrs)
+    g = Tensor(np.ones(out.shape), dtype=out.dtype)
+    with listen(lambda event: names.append(event.op.name)):
+        recipes = find_rule(operation)(g, out, *inputs, **attrs)
+        before, names[:] = list(names), []
+        for recipe in recipes[: len(inputs)]:
+            recipe()
+    return before, names
+
+
+def test_negative_rule():
+    """The value, and when and by what it is computed."""
+    check("negative", run_rule(negative, [10.0, 20.0], [1.0, 2.0])[0].data, [-10.0, -20.0], {(10.0, 20.0): "the sign", (-1.0, -2.0): "that is out; the gradient is made of g"})
+    before, inside = heard_from(negative, [1.0, 2.0])
+    check("ops heard before the recipe is called (the work belongs behind lambda)", before, [])
+    check("the recipe is heard at the door", len(inside) > 0, True, {False: "computed with NumPy: a recipe is made of ops, on Tensors"})
+
+
+test_negative_rule()
 
 # %% [markdown]
 """
@@ -338,6 +389,24 @@ print("largest difference:", check_rule(negative, [1.0, -2.0]))
 
 # %% [markdown]
 """
+Not exactly zero: that is the rounding of the differences, not an error of the rule. **Bet** before you run the next cell: if a rule is wrong by one part in a thousand, does the check see it? One in a million?
+"""
+
+# %%
+right = VJP[negative]
+for error in (1e-3, 1e-6):
+    VJP[negative] = lambda g, out, a, factor=-1.0 - error: (lambda: g * factor,)
+    try:
+        print(f"wrong by {error:.0e}: accepted, largest difference {check_rule(negative, [1.0, -2.0]):.1e}")
+    except ValueError as found:
+        print(f"wrong by {error:.0e}: {found}")
+    finally:
+        VJP[negative] = right
+
+# %% [markdown]
+"""
+The check lets 1e-5 pass, to be safe from its own rounding. A wrong formula is rarely that nearly right: what checks by differences find are signs, factors, shapes and forgotten inputs.
+
 ## 3. Arithmetic, and who was stretched
 
 **Question.** A bias of shape `(3,)` is added to `(2, 3)` numbers. `g` has shape `(2, 3)`. The gradient of the bias must have shape `(3,)`. Which three numbers?
@@ -349,15 +418,20 @@ Look at the first element of the bias: broadcasting used it *twice*, once in eac
            (2,1) ──stretch──▶  (2, 3)                 g  (2, 3)  ──sum over columns, keep the axis──▶  (2, 1)
 ```
 
-Here is a rule for `add` that forgets this. The check catches it:
+Here is a rule for `add` that forgets this. The check catches it. (The cell takes its wrong rule away again, so running it a second time does no harm.)
 """
 
 # %%
+right = VJP.get(add)  # none yet; later, when you run this cell again, your own
 vjp(add)(lambda g, out, a, b: (lambda: g, lambda: g))
 try:
     check_rule(add, np.ones((2, 3)), [1.0, 2.0, 3.0])
 except ValueError as error:
     print(error)
+finally:
+    VJP.pop(add)
+    if right:
+        VJP[add] = right
 
 # %% [markdown]
 """
@@ -389,10 +463,7 @@ def unbroadcast(g, shape):
     return reshape(reduce_sum(g, axis=(*range(extra), *stretched)), shape=shape)
     ### END SOLUTION
 
-# %% nbgrader={"grade": true, "grade_id": "test-unbroadcast", "points": 12, "skill": "broadcasting"}
-from tinytorch.core.tensor import listen
-
-
+# %% nbgrader={"grade": true, "grade_id": "test-unbroadcast", "points": 10, "skill": "broadcasting"}
 def test_unbroadcast():
     """Missing axes, ones, both, none, size 0."""
     g = Tensor([[1, 2, 3], [10, 20, 30]])
@@ -412,7 +483,7 @@ test_unbroadcast()
 
 # %% [markdown]
 """
-**Task.** The rules of arithmetic. Every recipe ends in `unbroadcast(..., shape of that input)`. What each needs:
+**Task.** The rules of arithmetic. Of the four with two inputs, every recipe ends in `unbroadcast(..., shape of that input)`; `power` has one tensor, and nothing is stretched. What each needs:
 
 | out | if `a` moves by 1, `out` moves by | if `b` moves by 1, `out` moves by |
 |---|---|---|
@@ -493,9 +564,13 @@ def test_arithmetic_rules():
     rng = np.random.default_rng(1)
     for rule in (add, subtract, multiply, divide):
         x, y = Tensor(rng.uniform(1, 2, (2, 1, 3))), Tensor(rng.uniform(1, 2, (4, 1)))
-        check(f"{rule.name}, (2,1,3) with (4,1): as differences say", check_rule(rule, x, y) < 1e-6, True)
+        check(f"{rule.name}, (2,1,3) with (4,1): largest difference", check_rule(rule, x, y), 0.0, atol=1e-6)
+        check(f"{rule.name}: ops heard before a recipe is called (the work belongs behind lambda)", heard_from(rule, x, y)[0], [])
     for n in (2, -1, 0.5):
-        check(f"power {n}: as differences say", check_rule(power, [1.5, 2.0], exponent=n) < 1e-6, True)
+        check(f"power {n}: largest difference", check_rule(power, [1.5, 2.0], exponent=n), 0.0, atol=1e-6)
+    heard = {rule.name: len(heard_from(rule, a, b)[1]) for rule in (multiply, divide)}
+    check("recipes that compute past the door, and the ops heard from them", {name: n for name, n in heard.items() if n < 2}, {})
+    check("power: ops heard before its recipe is called", heard_from(power, a, exponent=3)[0], [])
 
 
 test_arithmetic_rules()
@@ -604,10 +679,12 @@ def test_product_rules():
         return Tensor(rng.standard_normal(shape))
 
     for shape in ((4,), (3, 4), (2, 3, 4), (0, 4)):
-        check(f"linear on {shape}: as differences say", check_rule(linear, normal(*shape), normal(4, 2), normal(2)) < 1e-6, True)
-    check("linear without a bias", check_rule(linear, normal(3, 4), normal(4, 2)) < 1e-6, True)
+        check(f"linear on {shape}: largest difference", check_rule(linear, normal(*shape), normal(4, 2), normal(2)), 0.0, atol=1e-6)
+    check("linear without a bias: largest difference", check_rule(linear, normal(3, 4), normal(4, 2)), 0.0, atol=1e-6)
     for a, b in (((2, 3), (3, 4)), ((3,), (3,)), ((2, 3), (3,)), ((3,), (3, 4)), ((5, 2, 3), (3, 4)), ((2, 1, 2, 3), (5, 3, 1)), ((3,), (2, 3, 4)), ((2, 2, 3), (3,))):
-        check(f"{a} @ {b}: as differences say", check_rule(matmul, normal(*a), normal(*b)) < 1e-6, True)
+        check(f"{a} @ {b}: largest difference", check_rule(matmul, normal(*a), normal(*b)), 0.0, atol=1e-6)
+    for rule, shapes in ((linear, ((3, 4), (4, 2), (2,))), (matmul, ((2, 3), (3, 4)))):
+        check(f"{rule.name}: ops heard before a recipe is called (the work belongs behind lambda)", heard_from(rule, *(normal(*s) for s in shapes))[0], [])
     heard = []
     with listen(heard.append):
         run_rule(linear, normal(5, 7, 3), normal(5, 7, 4), normal(4, 3))
@@ -715,10 +792,15 @@ def test_shape_rules():
     for axis in (None, 0, -1, (0, 2)):
         for kept_axes in (False, True):
             worst = max(check_rule(rule, a, axis=axis, keepdims=kept_axes) for rule in (reduce_sum, reduce_max))
-            check(f"sum and max, axis {axis}, keepdims {kept_axes}: as differences say", worst < 1e-6, True)
-    check("reshape: as differences say", check_rule(reshape, a, shape=(4, -1)) < 1e-6, True)
-    check("broadcast_to: as differences say", check_rule(broadcast_to, np.ones((3, 1)), shape=(2, 3, 4)) < 1e-6, True)
-    check("transpose: as differences say", check_rule(transpose, a, axes=(-2, 2, 0)) < 1e-6, True)
+            check(f"sum and max, axis {axis}, keepdims {kept_axes}: largest difference", worst, 0.0, atol=1e-6)
+    check("reshape: largest difference", check_rule(reshape, a, shape=(4, -1)), 0.0, atol=1e-6)
+    check("broadcast_to: largest difference", check_rule(broadcast_to, np.ones((3, 1)), shape=(2, 3, 4)), 0.0, atol=1e-6)
+    check("transpose: largest difference", check_rule(transpose, a, axes=(-2, 2, 0)), 0.0, atol=1e-6)
+    early = {}
+    for rule, attrs in ((reduce_sum, {"axis": 0}), (reduce_max, {"axis": 0}), (reshape, {"shape": (6, 4)}), (broadcast_to, {"shape": (5, 2, 3, 4)}), (transpose, {"axes": (2, 0, 1)})):
+        before, inside = heard_from(rule, a, **attrs)
+        early[rule.name] = (len(before), len(inside) > 0)
+    check("ops before a recipe is called: 0; ops in the recipe: some", early, dict.fromkeys(early, (0, True)))
 
 
 test_shape_rules()
@@ -727,7 +809,7 @@ test_shape_rules()
 """
 **Activations.** Each element of the output depends on one element of the input, so the rule is `g` times a slope. Often the slope is cheapest from the *result*: the sigmoid's is `s (1 - s)`, where `s` is `out` and no exponential is needed again.
 
-**Task.** Five rules: `relu` (slope 1 above 0, else 0; at 0 we say 0), `sigmoid`, `tanh` (slope `1 - t²`), `exp`, `log`. And `sqrt` (slope `1 / (2 √a)`). No `if`: `relu` needs a comparison and `where`.
+**Task.** Six rules: `relu` (slope 1 above 0, else 0; at 0 we say 0), `sigmoid`, `tanh` (slope `1 - t²`), `exp`, `log`, `sqrt` (slope `1 / (2 √a)`). No `if`: `relu` needs a comparison and `where`. Ops only, as everywhere: the check listens at the door.
 
 <details><summary>Hint 1: idea</summary>
 What is the slope at one element? Can it be written with <code>out</code>, which is there already?
@@ -797,9 +879,13 @@ def test_activation_rules():
     check("sigmoid at 0", run_rule(sigmoid, [4.0], [0.0])[0].data, [1.0], {(2.0,): "s, not s (1 - s)", (0.0,): "the slope is made of the result, not of a"})
     check("log at 4", run_rule(log, [1.0], [4.0])[0].data, [0.25])
     for rule in (relu, sigmoid, tanh, exp, log, sqrt):
-        check(f"{rule.name}: as differences say", check_rule(rule, [[0.5, 1.0], [1.5, 3.0]]) < 1e-6, True)
+        check(f"{rule.name}: largest difference", check_rule(rule, [[0.5, 1.0], [1.5, 3.0]]), 0.0, atol=1e-6)
     for rule in (relu, sigmoid, tanh, exp):
-        check(f"{rule.name} below 0: as differences say", check_rule(rule, [-0.5, -2.0]) < 1e-6, True)
+        check(f"{rule.name} below 0: largest difference", check_rule(rule, [-0.5, -2.0]), 0.0, atol=1e-6)
+    least = ((relu, 2), (sigmoid, 3), (tanh, 3), (exp, 1), (log, 1), (sqrt, 2))  # no formula needs fewer ops
+    heard = {rule.name: heard_from(rule, [1.0, 2.0]) for rule, _ in least}
+    check("rules that compute before their recipe is called", {name: before for name, (before, _) in heard.items() if before}, {})
+    check("recipes that compute past the door (NumPy), and the ops heard from them", {rule.name: len(heard[rule.name][1]) for rule, n in least if len(heard[rule.name][1]) < n}, {})
 
 
 test_activation_rules()
@@ -1082,7 +1168,7 @@ def pull_back(tensor, g):
 2. a leaf (`made_by is None`): add the gradient to its `.grad`, or make it its `.grad` when that is `None`;
 3. any other: `pull_back`, **add** each gradient to what `gradients` has for that input, and free the node: `made_by = FREED`.
 
-Step 3 is why memory falls during the walk: as soon as a node is cut, the arrays that only it kept alive are gone.
+Step 3 is why the walk gives memory back as it goes: as soon as a node is cut, the arrays that only it kept alive are gone. (Nothing else may keep them: no second list of what was passed.)
 
 <details><summary>Hint 1: idea</summary>
 Two kinds of tensors, two branches. Everything is in the three steps above.
@@ -1101,8 +1187,8 @@ def backward(tensor, gradient=None):
     """Walk back from ``tensor`` and add to the ``.grad`` of every leaf that wants one what it contributed.
 
     ``gradient`` (a Tensor or array of the tensor's shape) may be left out for a single number: it is 1 then. The
-    graph is freed on the way, so memory falls during the walk, and a second walk is a ``RuntimeError``. The walk
-    itself is not remembered.
+    graph is freed on the way, so its memory is given back during the walk, and a second walk is a
+    ``RuntimeError``. The walk itself is not remembered.
     """
     gradients = {id(tensor): seed(tensor, gradient)}
     with scope("backward"), no_grad():
@@ -1124,6 +1210,9 @@ def backward(tensor, gradient=None):
 Tensor.backward = backward  # type: ignore[attr-defined]  # the one thing a later module adds to Tensor
 
 # %% nbgrader={"grade": true, "grade_id": "test-backward", "points": 16, "skill": "walk"}
+import weakref
+
+
 def test_backward():
     """Sums over uses and calls, memory of its own, freeing, refusals."""
     x = Tensor([3.0], requires_grad=True)
@@ -1141,8 +1230,16 @@ def test_backward():
     check_raises("a second walk", RuntimeError, lambda: backward(middle, [1.0, 1.0]), must_say="freed")
     check_raises("two numbers and no gradient", ValueError, lambda: backward(a * 2.0), must_say="(2,)")
     check_raises("nobody wants a gradient", ValueError, lambda: backward(Tensor([1.0])), must_say="requires_grad")
-    y, long = Tensor([1.0], requires_grad=True), None
-    long = y
+    made, alive, deep = [], [], Tensor([0.5], requires_grad=True)
+    for _ in range(5):
+        deep = tanh(deep)
+        made.append(weakref.ref(deep))
+    last = deep * 1.0
+    del deep
+    with listen(lambda event: alive.append(sum(ref() is not None for ref in made))):
+        backward(last)
+    check("of five results in the middle, held when the walk ends: at most 2", alive[-1] <= 2, True, {False: "something holds what the walk has passed: pop from the order, cut each node"})
+    y = long = Tensor([1.0], requires_grad=True)
     for _ in range(10_000):
         long = long + 1.0
     backward(long)
@@ -1221,6 +1318,7 @@ def show_memory(title, x):
         with listen(lambda event: held.append(tracemalloc.get_traced_memory()[0])):
             backward(out)
         print(" " * 14 + "MB during the walk: " + "  ".join(f"{bytes_held / 1024**2:.2f}" for bytes_held in held[:: len(held) // 8]))
+        print(" " * 14 + f"the peak: {(max(held) - held[0]) / x.nbytes:.0f} arrays above the start, at op {held.index(max(held)) + 1} of {len(held)}; at the last op {held[-1] / 1024**2:.2f}")
     tracemalloc.stop()
 
 
@@ -1231,7 +1329,8 @@ with no_grad():
 
 # %% [markdown]
 """
-One array of that size is a quarter of a megabyte. With the graph, twenty and a bit; without it, none of those in between. And during the walk the memory *falls*, because each node is cut when it has been passed. That is why evaluation runs under `no_grad()`, and why
+One array of that size is a quarter of a megabyte. With the graph, twenty and a bit; without it, none of those in between. During the walk the memory first *rises*: the gradient and a recipe's intermediate results are arrays too, and
+nothing has been passed yet. Then it falls, because each node is cut when it has been passed. So the peak of a training step lies at the start of its backward pass. That is why evaluation runs under `no_grad()`, and why
 keeping `losses.append(loss)` instead of `losses.append(loss.item())` fills memory when nobody walks the graph: the number is four bytes, the graph behind it is the network's every activation.
 
 **Question.** A backward pass costs twice the forward pass, people say. Does it? A network 784-128-10, one sample. Guess, then count the products at the door:
@@ -1305,5 +1404,5 @@ Two forward passes per number, and only half of the digits. Differences check; r
 Nothing: the chain is cut there without a word, and the weights before it get no gradient. That is why everything that computes passes the door.
 </details>
 
-Check the whole module with `tito test autograd`. Next: Module 06, better ways of moving the weights than the one line above.
+`tito test autograd` checks the module; `tito export autograd` puts what you wrote into the package, and later modules run on your code. Next: Module 06, better ways of moving the weights than the one line above.
 """

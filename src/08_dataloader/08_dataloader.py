@@ -7,7 +7,8 @@
 """
 # 08 · DataLoader
 
-Tier: Foundation · Difficulty 1 of 4 · About 1½ hours · Needs 01 to 07 (`tito test training` checks the last of them)
+Tier: Foundation · Difficulty 1 of 4 · About 1½ hours · Needs 01 to 07 (`tito test tensor`, `tito test activations`, `tito test layers`,
+`tito test losses`, `tito test autograd`, `tito test optimizers`, `tito test training`)
 
 A training loop asks one thing of its data: *the next batch, please*. Behind that sentence stand three decisions that cost more
 models their honesty than any mistake in a layer: what is kept aside for the test, in which order the examples come, and what
@@ -20,9 +21,13 @@ When you are done you can
 1. hold out a test set in which every digit is represented, and say what it does *not* test;
 2. turn any collection of examples into batches of tensors;
 3. shuffle differently in every epoch and still repeat a run exactly;
-4. count batches, with and without the incomplete one at the end.
+4. count batches, with and without the incomplete one at the end;
+5. say what loading costs, one example at a time and a batch at a time.
 
-Given and explained: the file of digits and the code that opens it.
+Yours: the split, the digits as arrays, the dataset, the batches, their order, and the loader. Given and explained: the file of digits and the code that opens it, the base class
+`Dataset`, `stack`, and the loader's settings.
+
+A cell you have not filled says which one it is: `held_out: section 1, cell 4` is the function `held_out` in the fourth code cell of section 1.
 """
 
 # %%
@@ -221,7 +226,8 @@ When all examples already lie in tensors, example `i` is row `i` of each:
 Here we index NumPy arrays directly, past the door of Module 01. May we? Choosing which numbers a model *will* compute with is loading, not computing: it has no gradient and no FLOPs, and a profile of the model should not
 contain it.
 
-**Task.** Write `TensorDataset`. `__init__` keeps the tensors as a tuple `self.tensors`; it refuses (`ValueError`, naming the shapes) when there are none, when one has no axes, or when their first sizes differ. `__len__` is the first size.
+**Task.** Write `TensorDataset`. `__init__` keeps the tensors as a tuple `self.tensors`; it refuses with a `ValueError` when there are none, when one has no axes, or when their first sizes differ; then the message has the shapes
+in it, for example `TensorDataset: shapes [(4, 3), (3,)] came; want one first size for all`. `__len__` is the first size.
 `__getitem__(key)` returns a **tuple**, also for a single tensor: for each tensor, a new Tensor of `data[key]` with the same dtype.
 
 <details><summary>Hint 1: idea</summary>
@@ -340,7 +346,8 @@ def stack(values):
 
 # %% [markdown]
 """
-**Task.** Write `collate(items)`. If the items are tuples, return a tuple of stacks, one per field; otherwise one stack. Tuples of different lengths are a `ValueError` that contains the word `fields`.
+**Task.** Write `collate(items)`. If the items are tuples, return a tuple of stacks, one per field; otherwise one stack. Tuples of different lengths are a `ValueError` whose message has the lengths that came in it, for example
+`collate: examples of 2 and 3 fields came; want the same number in each`.
 
 Example: `collate([(1.0, 2), (3.0, 4)])` is `(Tensor([1., 3.]), Tensor([2, 4]))`; `collate([5.0, 6.0])` is `Tensor([5., 6.])`.
 
@@ -365,13 +372,14 @@ def collate(items):
     ### BEGIN SOLUTION
     if not isinstance(items[0], tuple):
         return stack(items)
-    if len({len(item) for item in items}) > 1:
-        raise ValueError("collate: the examples have different numbers of fields; want the same in each")
+    lengths = sorted({len(item) for item in items})
+    if len(lengths) > 1:
+        raise ValueError(f"collate: examples of {lengths[0]} and {lengths[-1]} fields came; want the same number in each")
     return tuple(stack(column) for column in zip(*items))
     ### END SOLUTION
 
 # %%
-print([t.shape for t in collate([moved[0], moved[1], moved[2]])])
+print([t.shape for t in collate([(np.zeros(64), 3), (np.ones(64), 0), (np.ones(64), 7)])])
 
 # %% nbgrader={"grade": true, "grade_id": "test-collate", "points": 16, "skill": "batches"}
 def test_collate():
@@ -384,7 +392,8 @@ def test_collate():
     check("without tuples", collate([5.0, 6.0]).data, [5.0, 6.0])
     check("Tensors are stacked too", collate([(Tensor([1.0]),), (Tensor([2.0]),)])[0].shape, (2, 1))
     check("one example is a batch of one", collate([(np.zeros(4), 1)])[0].shape, (1, 4), {(4,): "the axis of the batch is missing"})
-    check_raises("different numbers of fields", ValueError, lambda: collate([(1, 2), (1, 2, 3)]), must_say="fields")
+    for length in ("2", "3"):
+        check_raises(f"2 and 3 fields; the message has the {length}", ValueError, lambda: collate([(7, 8), (7, 8, 9)]), must_say=length)
     check_raises("different shapes", ValueError, lambda: collate([(np.zeros(2), 0), (np.zeros(3), 1)]), must_say="(3,)")
 
 
@@ -398,12 +407,12 @@ test_collate()
 # %%
 from time import perf_counter
 
-numbers = np.arange(256)
+numbers, rows = np.arange(256), TensorDataset(np.zeros((1442, 64), np.float32), np.arange(1442))
 times = {}
 for name, method in (("one by one, then collate", Dataset.batch), ("indexed once", TensorDataset.batch)):
     start = perf_counter()
     for _ in range(20):
-        method(digits, numbers)
+        method(rows, numbers)
     times[name] = (perf_counter() - start) / 20
     print(f"{name:>24}: {1e6 * times[name]:7.0f} µs for a batch of 256")
 print(f"a factor of {times['one by one, then collate'] / times['indexed once']:.0f}")
@@ -475,6 +484,16 @@ test_epoch_order()
 1,442 examples in batches of 32: forty-five whole batches and two examples left over. They make a small batch of their own, or they are dropped. Dropped examples are not lost: the next epoch has another order and drops others.
 
 **Task.** Write `cut_batches(order, batch_size, drop_last)`: a list of consecutive pieces of the array `order`. Example: ten numbers by 4 are pieces of 4, 4 and 2; with `drop_last` 4 and 4.
+
+<details><summary>Hint 1: idea</summary>
+A piece begins at every multiple of the batch size. All that <code>drop_last</code> changes is where the last piece must end.
+</details>
+<details><summary>Hint 2: approach</summary>
+<code>range(0, end, batch_size)</code> gives the starts; a slice that reaches beyond the end of an array simply stops there. <code>n % batch_size</code> is what is left over.
+</details>
+<details><summary>Hint 3: worked example, other numbers</summary>
+Eleven by 5: starts 0, 5, 10, so pieces of 5, 5 and 1. Left over: 11 % 5 = 1, so with <code>drop_last</code> the starts end before 10.
+</details>
 """
 
 # %% nbgrader={"grade": false, "grade_id": "cut-batches", "solution": true}
@@ -568,7 +587,7 @@ class DataLoader:
         ### END SOLUTION
 
 # %%
-loader = DataLoader(digits, batch_size=32, shuffle=True, seed=0)
+loader = DataLoader(TensorDataset(np.zeros((1442, 64), np.float32), np.arange(1442)), batch_size=32, shuffle=True, seed=0)
 shapes = [x.shape for x, _ in loader]
 print(len(loader), "batches:", shapes[0], "...", shapes[-1])
 
@@ -641,6 +660,9 @@ How much of an epoch goes into loading? (Module 14 measures such things properly
 """
 
 # %%
+from time import perf_counter
+
+loader = DataLoader(TensorDataset(*load_digits("train")), batch_size=32, shuffle=True, seed=0)
 start = perf_counter()
 for _ in loader:
     pass
@@ -666,5 +688,6 @@ When somebody changes a batch in place: through the slice they change the data o
 When loading takes a noticeable share of the step: pictures that must be decoded, files far away. For rows of an array in memory, as here, it is not.
 </details>
 
-Check the whole module with `tito test dataloader`. Next: Module 09, layers that know that a picture has two dimensions.
+`tito test dataloader` checks the module; `tito export dataloader` puts what you wrote into the package, and later modules run on your code. You have everything now that trains a network. Next: Module 14, profiling: where do its
+time and its memory go?
 """

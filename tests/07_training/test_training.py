@@ -118,7 +118,7 @@ def test_a_loss_that_is_not_finite_moves_nothing(value):
     trainer = Trainer(model, optimizer, MSELoss())
     trainer.train_batch(*batch([1], [1]))
     before = model.weight.item()
-    with pytest.raises(ValueError, match=f"the loss is {value}"):
+    with pytest.raises(ValueError, match=str(value)):
         trainer.train_batch(*batch([1, value], [1, 1]))
     assert (model.weight.item(), trainer.steps) == (before, 1)
 
@@ -191,7 +191,7 @@ def test_clipping_of_float16_that_overflows_when_squared():
 @pytest.mark.parametrize("value", [nan, inf, -inf])
 def test_broken_gradients_are_named(value):
     params = with_gradients([1.0], [value])
-    with pytest.raises(ValueError, match="the norm is (nan|inf)"):
+    with pytest.raises(ValueError, match="nan|inf"):
         clip_grad_norm(params, 1.0)
     assert params[0].grad.item() == 1.0
 
@@ -300,11 +300,11 @@ def test_refusals(act, error, words):
 
 @pytest.fixture(scope="module")
 def digits():
-    """The 1,797 digits: batches of 32 for training, every fifth image of each digit held out."""
+    """The 1,797 digits: batches of 32 for training, 355 drawn at random held out."""
     with files("tinytorch.data").joinpath("digits.npz").open("rb") as file, np.load(file) as arrays:
-        x, y = arrays["images"].reshape(-1, 64).astype(np.float32) / 16, arrays["labels"].astype(np.int64)
-    test = np.sort(np.concatenate([np.flatnonzero(y == digit)[4::5] for digit in range(10)]))
-    train = np.random.default_rng(0).permutation(np.setdiff1d(np.arange(len(y)), test))
+        x, y = arrays["images"].reshape(-1, 64) / 16, arrays["labels"]
+    order = np.random.default_rng(0).permutation(len(y))
+    test, train = order[:355], order[355:]
     return [(x[train[i:i + 32]], y[train[i:i + 32]]) for i in range(0, len(train), 32)], [(x[test], y[test])]
 
 

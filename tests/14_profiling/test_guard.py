@@ -5,15 +5,18 @@ import pytest
 
 from tinytorch.core.activations import ReLU, Sigmoid
 from tinytorch.core.layers import Layer, Linear
-from tinytorch.core.tensor import Tensor, listen, op, same_shape
+from tinytorch.core.tensor import Tensor, listen, op, same_shape, shape_only
 from tinytorch.perf.profiling import (
     MachineLimits,
     Profiler,
     count_flops,
+    latency_statistics,
     measure_latency,
     profile_backward_pass,
     profile_forward_pass,
+    profile_layer,
     quick_profile,
+    roofline,
 )
 
 MACHINE = MachineLimits(peak_gflops=50, bandwidth_gbs=20, dispatch_us=5)
@@ -102,3 +105,33 @@ def test_an_op_without_a_cost_is_named_in_the_headline(capsys):
 
     quick_profile(Strange(), Tensor(np.ones((2, 4))), Profiler(limits=MACHINE))
     assert "8 (4 per sample); without mystery: no cost rule" in capsys.readouterr().out
+
+
+def test_every_measurement_carries_its_workload():
+    x = Tensor(np.ones((2, 8)))
+    for found in (profile_forward_pass(Linear(8, 4), x, limits=MACHINE, iterations=2),
+                  profile_backward_pass(Linear(8, 4), x, limits=MACHINE, iterations=2),
+                  profile_layer(Linear(8, 4), (2, 8), limits=MACHINE, iterations=2)):
+        said = found["workload"]
+        assert (said["shapes"], said["dtypes"], said["mode"]) == ([[2, 8]], ["float32"], "train")
+        assert {"numpy", "blas", "blas_threads", "cpu", "python", "gradient", "stages"} <= set(said)
+
+
+def test_limits_of_another_kind_are_refused_in_one_sentence():
+    x = Tensor(np.ones((2, 8)))
+    for call in (lambda: profile_forward_pass(Linear(8, 4), x, limits=(1, 2, 3)), lambda: roofline(1, 1, "fast"),
+                 lambda: profile_backward_pass(Linear(8, 4), x, limits=5)):
+        with pytest.raises(TypeError, match="want MachineLimits"):
+            call()
+
+
+def test_nothing_is_timed_in_a_shape_only_run():
+    with shape_only(), pytest.raises(ValueError, match="shape-only"):
+        measure_latency(Linear(8, 4), Tensor(np.ones((1, 8))))
+
+
+def test_a_clock_that_runs_backwards_is_clamped_and_said():
+    ticks = iter([0, 5, 10, 4, 20, 26, 30, 37])  # two reads a sample: 5, -6, 6, 7 ns
+    stats = latency_statistics(Linear(8, 4), Tensor(np.ones((1, 8))), 0, 4, clock=lambda: next(ticks))
+    assert stats["times_ms"] == [5e-6, 0.0, 6e-6, 7e-6]
+    assert any("backwards in 1 sample" in said for said in stats["warnings"])

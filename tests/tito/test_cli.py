@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 
 from tito.commands.export import export
 from tito.commands.module import status
 from tito.errors import TitoError
+from tito.notebooks.build import build
+from tito.notebooks.export import export_notebook
+from tito.notebooks.read import dumps, load
+from tito.notebooks.release import solution_notebook
+from tito.notebooks.twin import write_twin
 
 RIGHT = {"double": "return x + x", "half": "return x / 2"}
 
@@ -97,6 +103,100 @@ def test_an_export_that_fails_changes_nothing(alpha, snapshot, tito, write_in, a
     assert done.returncode == 2, done.stdout
     assert len(done.stderr.strip().splitlines()) == 1
     assert snapshot() == before
+
+
+@pytest.mark.parametrize(("top", "said"), [
+    ("raise KeyError('no')", "KeyError: 'no' (at `raise KeyError('no')`)"), ("total = missing + 1", "NameError"),
+    ("import nowhere_at_all", "No module named 'nowhere_at_all'"), ("import os\nos._exit(0)", "ended the process"),
+    ("import sys\nsys.exit(0)", "SystemExit"), ("x = 1\nfrom __future__ import annotations", "is not Python"),
+    ("return 3", "is not Python")])
+def test_what_cannot_be_imported_is_not_exported(alpha, snapshot, tito, write_in, top, said):
+    """One sentence that names the error, exit 1, every byte as before; `tito test` says the same."""
+    write_in(alpha.notebook, **RIGHT)
+    nb = load(alpha.notebook)
+    nb["cells"].insert(3, {"cell_type": "code", "id": "own", "metadata": {}, "outputs": [], "execution_count": None,
+                           "source": f"#| export\n{top}"})
+    alpha.notebook.write_text(dumps(nb), encoding="utf-8")
+    before = snapshot()
+    done = tito("export", "alpha", "--json")
+    assert (done.returncode, json.loads(done.stdout)["exported"]) == (1, False)
+    assert said in done.stderr
+    assert "alpha_dev.ipynb" in done.stderr or "01_alpha.py" in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    done = tito("test", "alpha", "--json")
+    assert done.returncode == 1
+    assert said in json.loads(done.stdout)["tests"]["problem"]
+    assert snapshot() == before
+
+
+def test_an_import_that_does_not_end_is_not_exported(alpha, monkeypatch, write_in):
+    """The time is limited."""
+    monkeypatch.setattr("tito.notebooks.export.IMPORT_SECONDS", 2)
+    write_in(alpha.notebook, **RIGHT)
+    nb = load(alpha.notebook)
+    nb["cells"].append({"cell_type": "code", "id": "own", "metadata": {}, "source": "#| export\nwhile True: pass"})
+    before = alpha.package.read_bytes()
+    with pytest.raises(TitoError, match="did not end in 2 s"):
+        export_notebook(nb, alpha, alpha.package)
+    assert alpha.package.read_bytes() == before
+
+
+@pytest.mark.parametrize("which", ["notebook", "twin"])
+def test_a_byte_order_mark_changes_nothing(alpha, tito, write_in, which):
+    """Some editors put one in front."""
+    if which == "notebook":
+        write_in(alpha.notebook, **RIGHT)
+    else:
+        alpha.twin.write_text(write_twin(solution_notebook(alpha)), encoding="utf-8")
+    for file in (getattr(alpha, which), alpha.source):
+        file.write_bytes(b"\xef\xbb\xbf" + file.read_bytes())
+    done = tito("test", "alpha", "--json")
+    assert (done.returncode, json.loads(done.stdout)["score"]) == (0, 100), done.stderr
+    assert tito("build", "beta", "alpha").returncode == 0
+
+
+@pytest.mark.parametrize(("text", "said"), [
+    ('{"worksheets": [{"cells": []}], "nbformat": 3, "metadata": {}}', "jupyter nbconvert"),
+    ('{"a": 1}', "JSON without cells"), ("[" * 100_000, "nested too deeply"),
+    ('{"cells": ' + "[" * 100_000, "nested too deeply"),
+    ('{"cells": [{"cell_type": "code", "source": "x = \'\\\\udc80\'"}]}'.replace("\\\\", "\\"), "half a letter")])
+def test_a_strange_notebook_is_one_sentence(alpha, tito, text, said):
+    """It names the file and the next step, and the list of modules lists the others."""
+    alpha.notebook.write_text(text, encoding="utf-8")
+    done = tito("test", "alpha")
+    assert (done.returncode, len(done.stderr.strip().splitlines())) == (2, 1), done.stderr
+    assert said in done.stderr
+    assert "alpha_dev.ipynb" in done.stderr
+    done = tito("module", "list", "--json")
+    rows = json.loads(done.stdout)["modules"]
+    assert (done.returncode, [row["state"] for row in rows]) == (0, ["unreadable", "untouched"])
+    alpha.source.unlink()
+    assert tito("module", "list").returncode == 0
+
+
+def test_a_source_that_is_not_utf_8_is_one_sentence(alpha, tito):
+    """For the build; the list of modules goes on."""
+    alpha.source.write_bytes(alpha.source.read_bytes() + "# Zürich\n".encode("latin-1"))
+    for words in (["build"], ["test", "alpha"], ["export", "alpha"]):
+        done = tito(*words)
+        assert done.returncode == 2
+        assert "src/01_alpha/01_alpha.py: this file is not UTF-8 text" in done.stderr
+        assert len(done.stderr.strip().splitlines()) == 1
+    done = tito("module", "list", "--json")
+    assert done.returncode == 0
+    assert ["not UTF-8" in (row["problem"] or "") for row in json.loads(done.stdout)["modules"]] == [True, False]
+
+
+def test_a_build_sweeps_what_a_killed_one_left(alpha, root):
+    """Half-written files are deleted once no build can still be writing them; other files stay."""
+    old, new, other = (alpha.notebook.parent / name for name in (
+        ".alpha_dev.ipynb.x1.tito-tmp", ".alpha_dev.py.x2.tito-tmp", ".alpha_dev.ipynb.mine"))
+    for file in (old, new, other):
+        file.write_text("half", encoding="utf-8")
+        if file != new:
+            os.utime(file, (1, 1))
+    build(root)
+    assert (old.exists(), new.exists(), other.exists()) == (False, True, True)
 
 
 def test_export_needs_a_word_where_both_were_edited(alpha, write_in):

@@ -16,6 +16,7 @@ import pytest
 from tito.errors import TitoError
 from tito.grading import limits, runner
 from tito.grading.submission import Submission, read
+from tito.notebooks.build import build
 from tito.notebooks.read import dumps, load
 from tito.notebooks.release import release_notebook, solution_notebook
 from tito.notebooks.twin import write_twin
@@ -284,6 +285,53 @@ def test_tampering_changes_no_points(alpha, cheat, write_in):
     assert result["score"] <= 40
 
 
+@pytest.mark.parametrize("stand_in", ["def check(*a, **k):\n    print(a)", "check = print",
+                                      "from builtins import print as check"])
+def test_the_learners_own_check_does_not_stand_in(root, stand_in, write_in):
+    """Also where only the first graded cell imports it, as the course's notebooks do."""
+    alpha = find_module(root, "alpha")
+    first, _, second = alpha.source.read_text(encoding="utf-8").rpartition("from tito.checks import check\n")
+    alpha.source.write_text(first + second, encoding="utf-8")
+    build(root)
+    write_in(alpha.notebook, double="return 2 * x", half="return x")
+    added(alpha, stand_in, before="half-check")
+    assert states(earned(alpha)) == {"double-check": "passed", "half-check": "failed"}
+
+
+@pytest.mark.parametrize("line", [
+    "from tinytorch.core.alpha import double, half", "import tinytorch.core.alpha as a\ndouble, half = a.double, a.half",
+    "from tinytorch.core import alpha as a\ndouble, half = a.double, a.half",
+    "%matplotlib inline\nfrom tinytorch.core.alpha import double, half",
+    "def late():\n    from tinytorch.core.alpha import double, half\n    return double, half\ndouble, half = late()",
+    "from tinytorch.door import double, half"])
+def test_importing_the_reference_is_no_answer(root, alpha, line):
+    """The cell is not run, and the reason is said."""
+    (root / "tinytorch/door.py").write_text("from tinytorch.core.alpha import double, half\n", encoding="utf-8")
+    added(alpha, line)
+    added(alpha, line, before="half-check")
+    result = earned(alpha)
+    assert result["score"] == 0
+    assert {error["message"] for error in result["errors"]} == {
+        "this cell imports tinytorch.core.alpha, the module it is to write"}
+
+
+def test_importing_an_earlier_module_is_fine(root, write_in):
+    """Module 02 needs 01."""
+    beta = find_module(root, "beta")
+    write_in(beta.notebook, fourfold="from tinytorch.core.alpha import double as d; return d(d(x))")
+    assert earned(beta)["score"] == 100
+
+
+def test_what_keeps_the_tests_from_running_is_the_learners_failure(alpha, monkeypatch, write_in):
+    """With her file among them, tests that cannot run have failed; with the package's own they could not run."""
+    write_in(alpha.notebook, **RIGHT)
+    alpha.tests.joinpath("conftest.py").write_text("raise TypeError('a function came')\n", encoding="utf-8")
+    result = runner.grade(alpha)
+    assert (result["score"], result["exit_status"], result["tests"]["status"]) == (100, 1, 1)
+    assert "a function came" in result["tests"]["problem"]
+    assert runner.run_tests(alpha, {}, 60)["status"] == 2
+
+
 def test_three_problems_are_shown_and_the_rest_counted(alpha, tito, write_in):
     """One screen; --all shows them."""
     write_in(alpha.notebook, **RIGHT)
@@ -334,23 +382,38 @@ def test_a_process_that_cannot_start_is_no_verdict(alpha, monkeypatch, write_in)
         earned(alpha)
 
 
+def gone(pid: str) -> bool:
+    """Wait until a process has ended (it may be waiting to be collected), at most half a minute."""
+    end = time.monotonic() + 30
+    while time.monotonic() < end:
+        said = subprocess.run(["ps", "-o", "stat=", "-p", pid], capture_output=True, text=True, check=False).stdout
+        if not said.strip() or said.startswith("Z"):
+            return True
+        time.sleep(0.1)
+    return False
+
+
 @pytest.mark.skipif(os.name == "nt", reason="signals")
-def test_ctrl_c_stops_the_learners_process_too(root, alpha, tmp_path, write_in):
-    """Exit 130, one clean line, nothing left running."""
-    mark = tmp_path / "pid"
+@pytest.mark.parametrize(("number", "status", "words"), [
+    ("SIGINT", 130, "tito: stopped."), ("SIGTERM", 143, "tito: stopped."), ("SIGHUP", 129, "tito: stopped."),
+    ("SIGKILL", -9, "")])
+def test_what_ends_tito_ends_the_learners_process_too(root, alpha, tmp_path, write_in, number, status, words):
+    """One clean line, nothing left running, and no scratch folder where tito can still clean up."""
+    mark, scratch = tmp_path / "pid", tmp_path / "scratch"
+    scratch.mkdir()
     write_in(alpha.notebook,
-             double=f"import os, time; open({str(mark)!r}, 'w').write(str(os.getpid())); time.sleep(60)")
+             double=f"import os, time; open({str(mark)!r}, 'w').write(str(os.getpid())); time.sleep(600)")
     process = subprocess.Popen([sys.executable, "-m", "tito", "test", "alpha"], cwd=root, stdin=subprocess.DEVNULL,
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
-                               env={**os.environ, "PYTHONPATH": str(HERE)})
+                               env={**os.environ, "PYTHONPATH": str(HERE), "TMPDIR": str(scratch)})
     end = time.monotonic() + 30
     while not (mark.exists() and mark.read_text()) and time.monotonic() < end:
         time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(getattr(signal, number))
     _, said = process.communicate(timeout=30)
-    assert process.returncode == 130
-    assert said.strip() == "tito: stopped."
-    assert not Path(f"/proc/{mark.read_text()}").exists()
+    assert (process.returncode, said.strip()) == (status, words)
+    assert gone(mark.read_text())
+    assert number == "SIGKILL" or list(scratch.iterdir()) == []
 
 
 def test_overlay_takes_the_modules_place_only_where_told(root):

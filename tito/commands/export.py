@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from tito import ui
-from tito.errors import TitoError
+from tito.errors import ExportError, TitoError
 
 
 @click.command(short_help="Put what you wrote in a module's notebook into the package.")
@@ -20,11 +20,17 @@ def command(name: str, source: str | None, as_json: bool) -> int:
 
     `tito build NAME` puts the reference back.
 
-    Exit status: 0 exported, 1 nothing is written yet, 2 could not export.
+    Exit status: 0 exported, 1 nothing is written yet or what is cannot be imported, 2 could not export.
     """
     from tito.project import find_module, find_root
 
-    result = export(find_module(find_root(), name), source)
+    try:
+        result = export(find_module(find_root(), name), source)
+    except ExportError as error:
+        if as_json:
+            ui.print_json({"exported": False, "error": str(error)})
+        click.echo(f"tito: {' '.join(str(error).split())}; nothing was changed.", err=True)
+        return 1
     if as_json:
         ui.print_json(result)
     else:

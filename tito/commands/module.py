@@ -44,8 +44,12 @@ def status_command(name: str | None, as_json: bool) -> None:
 def status(module: Any) -> dict[str, Any]:
     """Return where a module stands, read from the disk and nothing else."""
     state, problem = _state(module)
-    return {"number": module.number, "name": module.name, "folder": module.folder, "title": module.title,
-            "points": _points(module), "state": state, "package": _package(module), "problem": problem}
+    try:
+        title, points = module.title, _points(module)
+    except TitoError as error:  # one bad source hides no other module
+        title, points, problem = module.name.capitalize(), 0, problem or str(error)
+    return {"number": module.number, "name": module.name, "folder": module.folder, "title": title,
+            "points": points, "state": state, "package": _package(module), "problem": problem}
 
 
 def _state(module: Any) -> tuple[str, str | None]:
@@ -67,6 +71,7 @@ def _state(module: Any) -> tuple[str, str | None]:
 def _points(module: Any) -> int:
     """Add up the points its source gives (the notebook's, where there is no source)."""
     from tito.notebooks.read import grader, load
+    from tito.project import read_text
 
     if not module.source.is_file():
         try:
@@ -74,7 +79,7 @@ def _points(module: Any) -> int:
         except (TitoError, AttributeError, TypeError, ValueError):
             return 0
     points = 0
-    for line in module.source.read_text(encoding="utf-8").splitlines():
+    for line in read_text(module.source, module.source.relative_to(module.root).as_posix()).splitlines():
         if line.startswith("# %%") and "nbgrader=" in line:
             try:
                 data = json.JSONDecoder().raw_decode(line.split("nbgrader=", 1)[1])[0]

@@ -7,8 +7,10 @@ takes a missing report as "not passed".
 from __future__ import annotations
 import __future__
 
+import ast
 import builtins
 import contextlib
+import importlib
 import json
 import linecache
 import os
@@ -18,13 +20,13 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from tito.grading.limits import limit_memory
+from tito.grading.limits import end_with_parent, limit_memory, limit_processor
 
 Report = Callable[[dict[str, Any]], None]
 _STUB = re.compile(r"[\w.]+: section \d+, cell \d+")
 _LONGEST = 4000
-_MAGIC = re.compile(r"^(\s*)(%|!|\?)")
-_PYTHON_CELL_MAGICS = ("%%time", "%%timeit", "%%capture", "%%prun")
+MAGIC = re.compile(r"^(\s*)(%|!|\?)")
+_PYTHON_CELLMAGICS = ("%%time", "%%timeit", "%%capture", "%%prun")
 
 
 def main() -> None:
@@ -35,8 +37,10 @@ def main() -> None:
     sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 (it stays open)
     sys.path[:] = [entry for entry in sys.path if entry] + job.get("path", [])
     report = _reporter(job)
+    end_with_parent(job["parent"])
+    limit_processor(job["seconds"])
     report({"memory_limited": limit_memory(job["memory"])})
-    (run_cells if "cells" in job else run_tests)(job, report)
+    (run_cells if "cells" in job else run_import if "import" in job else run_tests)(job, report)
     for stream in flush:
         with contextlib.suppress(OSError, ValueError):
             stream()
@@ -74,13 +78,19 @@ def run_cells(job: dict[str, Any], report: Report) -> None:
     files = {f"<{cell['label']}>": index for index, cell in enumerate(cells)}
     names, execute, compile_cell, describe = list(files), exec, _compile, _describe
     checks, mend_builtins, clean_builtins = _checks_code(), vars(builtins).update, dict(vars(builtins))
+    give, shared = module.__dict__.__setitem__, _shared_names(cells)
     sys.modules["__main__"] = module
     flush, quiet = sys.stdout.flush, contextlib.suppress
     for index, cell in enumerate(cells):
         report({"begin": index})
         result: dict[str, Any] = {"cell": index, "state": "passed"}
+        if cell["refused"]:
+            report({**result, "state": "error", "type": "ImportError", "message": cell["refused"]})
+            continue
         if cell["graded"]:
-            sys.modules["tito.checks"] = _fresh_checks(checks)
+            fresh = sys.modules["tito.checks"] = _fresh_checks(checks)
+            for name in shared:  # only the first graded cell need import them: nothing else may stand in their place
+                give(name, fresh.__dict__[name])
         try:
             code, result["note"] = compile_cell(cell["source"], names[index], plain=cell["graded"])
             try:
@@ -105,14 +115,14 @@ def _compile(source: str, name: str, plain: bool) -> tuple[Any, str]:
         return _compile_python(source, name), ""
     except SyntaxError as error:
         lines = source.split("\n")
-        magics = [number for number, line in enumerate(lines) if _MAGIC.match(line)]
+        magics = [number for number, line in enumerate(lines) if MAGIC.match(line)]
         if plain or not magics:
             raise
         first = lines[magics[0]].strip()
-        if first.startswith("%%") and first.split()[0] not in _PYTHON_CELL_MAGICS:
+        if first.startswith("%%") and first.split()[0] not in _PYTHON_CELLMAGICS:
             return compile("", name, "exec"), f"skipped: a {first.split()[0]} cell runs only in Jupyter"
         for number in magics:
-            lines[number] = _MAGIC.sub(r"\1pass  # \2", lines[number])
+            lines[number] = MAGIC.sub(r"\1pass  # \2", lines[number])
         try:
             code = _compile_python("\n".join(lines), name)
         except SyntaxError:
@@ -134,6 +144,19 @@ def _checks_code() -> Any:
     assert tito.checks.__file__
     with open(tito.checks.__file__, encoding="utf-8") as file:
         return compile(file.read(), tito.checks.__file__, "exec", dont_inherit=True), tito.checks.__file__
+
+
+def _shared_names(cells: list[dict[str, Any]]) -> list[str]:
+    """Return what graded cells use of ``tito.checks``: the two checks, and what any of them imports from there."""
+    import tito.checks
+
+    names = {"check", "check_raises"}
+    for cell in cells:
+        with contextlib.suppress(SyntaxError, ValueError):
+            for node in ast.walk(ast.parse(cell["source"])) if cell["graded"] else ():
+                if isinstance(node, ast.ImportFrom) and node.module == "tito.checks":
+                    names.update(alias.name for alias in node.names if not alias.asname)
+    return sorted(name for name in names if hasattr(tito.checks, name))
 
 
 def _fresh_checks(code: tuple[Any, str], make: Any = types.ModuleType, execute: Any = exec) -> types.ModuleType:
@@ -225,3 +248,18 @@ def run_tests(job: dict[str, Any], report: Report) -> None:
     status = pytest.main([*job["tests"], "-q", "--tb=short", "-p", "no:cacheprovider", f"--rootdir={job['root']}",
                           *(["-c", job["settings"]] if job["settings"] else [])], plugins=[Reporter(report)])
     report({"done": True, "status": int(status)})
+
+
+# ---- an exported file ----
+
+def run_import(job: dict[str, Any], report: Report) -> None:
+    """Import a package module, with the learner's file in its place."""
+    import tito.grading.overlay  # noqa: F401  (installs itself)
+
+    describe, load = _describe, importlib.import_module
+    try:
+        load(job["import"])
+    except BaseException as error:
+        report({"done": True, "error": describe(error, {job["file"]: 0})})
+    else:
+        report({"done": True, "error": None})

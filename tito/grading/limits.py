@@ -53,7 +53,8 @@ def run(job: Mapping[str, Any], *, timeout: float, root: Path, memory: int = MEM
     """Run ``job`` in a new process and return how it ended.
 
     The child works in an empty folder that is deleted afterwards, reads nothing from stdin, and belongs to a
-    process group of its own, which is killed when the time is over, when it ends, and when the parent is interrupted.
+    process group of its own, which is killed when the time is over, when it ends, and when the parent is interrupted;
+    it ends itself when the parent is gone.
 
     Args:
         job: what ``child.main`` is to do; must fit into JSON.
@@ -84,7 +85,8 @@ def run(job: Mapping[str, Any], *, timeout: float, root: Path, memory: int = MEM
             try:
                 assert child.stdin is not None
                 with child.stdin as stdin:
-                    stdin.write(json.dumps({**job, "pipe": handle, "token": token, "memory": memory}).encode())
+                    stdin.write(json.dumps({**job, "pipe": handle, "token": token, "memory": memory,
+                                            "seconds": timeout, "parent": os.getpid()}).encode())
             except OSError:
                 pass  # it ended before it read its job; the exit status says so
             try:
@@ -114,6 +116,31 @@ def limit_memory(num_bytes: int) -> bool:
     except (ImportError, AttributeError, ValueError, OSError):  # Windows has no resource module, macOS refuses
         return False
     return True
+
+
+def limit_processor(seconds: float) -> None:
+    """Limit this process's processor time to what so many seconds can need, for code that lets no thread run."""
+    with contextlib.suppress(ImportError, AttributeError, ValueError, OSError):
+        import resource
+
+        limit, hard = int(seconds * (os.cpu_count() or 1)) + 10, resource.getrlimit(resource.RLIMIT_CPU)[1]
+        if hard == resource.RLIM_INFINITY or limit < hard:
+            resource.setrlimit(resource.RLIMIT_CPU, (limit, hard))
+
+
+def end_with_parent(parent: int) -> None:
+    """End this process's group as soon as ``parent`` is no longer the parent; Windows cannot tell."""
+    if sys.platform == "win32":
+        return
+    ask, wait, kill, group, name = os.getppid, time.sleep, os.killpg, os.getpgrp(), signal.SIGKILL
+
+    def watch() -> None:
+        while ask() == parent:
+            wait(0.5)
+        kill(group, name)
+
+    if group == os.getpid():
+        threading.Thread(target=watch, daemon=True).start()
 
 
 def _environment(root: Path, scratch: str, more: Mapping[str, str] | None) -> dict[str, str]:

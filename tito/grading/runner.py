@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import contextlib
 import re
 import tempfile
 from collections.abc import Callable
@@ -10,8 +12,9 @@ from typing import Any
 
 from tito.errors import NotebookError, TitoError
 from tito.grading import limits, overlay
+from tito.grading.child import MAGIC
 from tito.grading.submission import Cell, Submission, mend, read
-from tito.project import Module
+from tito.project import PACKAGE, Module
 
 CELLS_SECONDS, TESTS_SECONDS = 120, 300
 Say = Callable[[str], None]
@@ -66,7 +69,9 @@ def grade_cells(submission: Submission, timeout: float = CELLS_SECONDS, say: Say
 
 def run_cells(submission: Submission, cells: list[Cell], timeout: float, say: Say = lambda text: None) -> limits.Ended:
     """Run the code cells in a child process."""
-    job = {"cells": [{"source": cell.source, "label": cell.label, "graded": cell.graded} for cell in cells],
+    refused = _self_imports(submission.module, cells)
+    job = {"cells": [{"source": cell.source, "label": cell.label, "graded": cell.graded, "refused": why}
+                     for cell, why in zip(cells, refused)],
            "path": [str(submission.module.notebook.parent)]}
 
     def hear(report: dict[str, Any]) -> None:
@@ -74,6 +79,29 @@ def run_cells(submission: Submission, cells: list[Cell], timeout: float, say: Sa
             say(f"{submission.module.folder}: cell {report['begin'] + 1} of {len(cells)}")
 
     return limits.run(job, timeout=timeout, root=submission.module.root, hear=hear)
+
+
+def _self_imports(module: Module, cells: list[Cell]) -> list[str]:
+    """Say of each learner's cell that imports the module under grading why it is not run, "" for the others."""
+    from tito.notebooks.checks import imported_names, reach
+    from tito.notebooks.export import target_numbers
+
+    numbers = target_numbers(module.root)
+    said = []
+    for cell in cells:
+        names = [] if cell.graded else [name for _, name in imported_names(_parsed(cell.source))
+                                        if name.split(".")[0] == PACKAGE]
+        own = any(module.number in reach(module.root, name, numbers) for name in names)
+        said.append(f"this cell imports {module.target}, the module it is to write" if own else "")
+    return said
+
+
+def _parsed(source: str) -> ast.Module | None:
+    """Parse a cell, without its notebook magics where they keep it from being Python."""
+    for text in (source, "\n".join(MAGIC.sub(r"\1pass  # \2", line) for line in source.split("\n"))):
+        with contextlib.suppress(SyntaxError, ValueError, RecursionError, MemoryError):
+            return ast.parse(text)
+    return None
 
 
 def run_tests(module: Module, files: dict[str, Path], timeout: float) -> dict[str, Any]:
@@ -116,6 +144,8 @@ def run_tests(module: Module, files: dict[str, Path], timeout: float) -> dict[st
     elif status == 0 and collected:
         result["status"] = 0
     else:
+        if files and status not in (0, 5):
+            result["status"] = 1  # the package's own tests run, so the learner's file is the reason
         result["problem"] = (f"{where} holds no tests" if status in (0, 5) else
                              f"the tests could not run ({ended.how}): {_last_line(ended.output)}")
     return result

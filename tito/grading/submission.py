@@ -12,7 +12,7 @@ from tito.errors import NotebookError, TitoError
 from tito.notebooks.read import CellDict, Notebook, grader, load, skill
 from tito.notebooks.release import content_hash, is_untouched, release_notebook
 from tito.notebooks.twin import read_twin, write_twin
-from tito.project import Module
+from tito.project import Module, read_text
 
 _HEADING = re.compile(r"^## +(\d+\..*?|.*?)\s*$", re.MULTILINE)
 
@@ -45,22 +45,14 @@ def read_notebook(path: Path) -> Notebook | None:
     """Read a learner's notebook, ``None`` where there is no file; what is no notebook is a ``NotebookError``."""
     if not path.exists():
         return None
-    nb = load(path)
-    for part in (nb, *nb["cells"]):
-        if not isinstance(part["metadata"], dict):
-            part["metadata"] = {}
-    return nb
+    return load(path)
 
 
 def read_other(module: Module, nb: Notebook | None) -> Notebook | None:
     """Read the twin, ``None`` where there is no file; a twin that says what the notebook says is that notebook."""
     if not module.twin.is_file():
         return None
-    try:
-        text = module.twin.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise NotebookError(f"this file is not UTF-8 text ({error.reason} at byte {error.start})",
-                            str(module.twin)) from None
+    text = read_text(module.twin)
     if nb is not None:
         try:
             if text == write_twin(nb):

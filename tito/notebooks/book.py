@@ -18,6 +18,7 @@ EXPORT = re.compile(r"#\| exporti?\s*$")
 DEFAULT_EXP = re.compile(r"#\| default_exp\s+(\S+)\s*$")
 BEGIN = re.compile(r"^(\s*)### BEGIN SOLUTION\s*$")
 END = re.compile(r"^\s*### END SOLUTION\s*$")
+SCAFFOLDING = re.compile(r"^\s*#+ ?((BEGIN|END) (SOLUTION|HIDDEN TESTS)|YOUR CODE HERE)\s*$", re.IGNORECASE)
 _HEADING = re.compile(r"^## +(?:(\d+)\.)?", re.MULTILINE)
 
 

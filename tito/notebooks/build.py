@@ -9,7 +9,7 @@ from pathlib import Path
 from tito.errors import NotebookError, ProjectError
 from tito.notebooks.book import Fault, open_book
 from tito.notebooks.checks import find_faults, nbdev_faults, project_faults
-from tito.notebooks.export import export_text, is_edited, is_generated, target_numbers, write_atomically
+from tito.notebooks.export import export_text, is_edited, is_generated, sweep, target_numbers, write_atomically
 from tito.notebooks.read import Notebook, dumps, load, read_source
 from tito.notebooks.release import is_untouched, recorded_hash, released
 from tito.notebooks.twin import read_twin, write_twin
@@ -115,6 +115,7 @@ def build(root: Path, names: Iterable[str] = (), tell: Callable[[str], None] = l
 
 def _put(result: BuildResult, module: Module, path: Path, text: str) -> None:
     name = path.relative_to(module.root).as_posix()
+    sweep(path)
     old = read_text(path)
     if old == text:
         result.unchanged.append(name)
@@ -127,14 +128,14 @@ def _put(result: BuildResult, module: Module, path: Path, text: str) -> None:
 
 def read_text(path: Path) -> str | None:
     """Return a file's text with plain line ends, ``None`` where there is no such file."""
-    return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else None
+    return path.read_text(encoding="utf-8-sig", errors="replace") if path.is_file() else None
 
 
 def read_work(path: Path, module: Module) -> Notebook:
     """Read a notebook or a twin."""
     if path.suffix == ".ipynb":
         return load(path)
-    return read_twin(path.read_text(encoding="utf-8"), module.name)
+    return read_twin(path.read_text(encoding="utf-8-sig"), module.name)
 
 
 def is_release(path: Path, module: Module) -> bool:

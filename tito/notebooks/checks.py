@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tito.errors import NotebookError, ProjectError
-from tito.notebooks.book import DEFAULT_EXP, EXPORT, Book, Cell, Fault, inside_strings, solution_regions
+from tito.notebooks.book import DEFAULT_EXP, EXPORT, SCAFFOLDING, Book, Cell, Fault, inside_strings, solution_regions
 from tito.notebooks.read import SCHEMA, cell_id, grader, skill
 from tito.notebooks.release import cut_solutions
 from tito.notebooks.twin import GUARD
@@ -109,6 +109,20 @@ def directives_are_exact(book: Book) -> Iterator[Fault]:
 
 
 @check(learner=True)
+def strings_hold_no_marks(book: Book) -> Iterator[Fault]:
+    """A line of a string that reads like a marker would be cut from it, or cut the cell in two."""
+    for cell in book.exported:
+        strings = inside_strings(cell.source)
+        for number, line in enumerate(cell.source.split("\n"), 1):
+            if number in strings and SCAFFOLDING.match(line):
+                yield book.fault(cell, f"the line {line.strip()!r} of a string would be cut, as a solution marker is; "
+                                       "write it another way", number)
+            elif re.match(r"#\s*%%", line):
+                yield book.fault(cell, f"the line {line.strip()!r} would begin a new cell in the .py twin; indent it "
+                                       "or write it another way", number)
+
+
+@check(learner=True)
 def export_comes_first(book: Book) -> Iterator[Fault]:
     """Nbdev drops a cell whose export directive is not its first line."""
     for cell in book.code:
@@ -183,7 +197,7 @@ def imports_point_backward(book: Book) -> Iterator[Fault]:
                     yield book.fault(cell, f"an exported cell imports {name}; the package must not need the course "
                                            "tool", line)
             elif name.split(".")[0] == PACKAGE:
-                for number in sorted(_reach(book.module.root, name, book.numbers)):
+                for number in sorted(reach(book.module.root, name, book.numbers)):
                     if number >= book.module.number:
                         which = "itself" if number == book.module.number else f"module {number:02d}"
                         yield book.fault(cell, f"module {book.module.number:02d} imports {name}, which is or needs "
@@ -202,7 +216,7 @@ def imported_names(tree: ast.AST | None) -> Iterator[tuple[int, str]]:
                 yield node.lineno, f"{node.module}.{alias.name}"
 
 
-def _reach(root: Path, name: str, numbers: dict[str, int], seen: frozenset[str] = frozenset()) -> set[int]:
+def reach(root: Path, name: str, numbers: dict[str, int], seen: frozenset[str] = frozenset()) -> set[int]:
     """Return the numbers of the modules that importing ``name`` needs, through hand-written files as well."""
     for known in (name, name.rpartition(".")[0]):
         if known in numbers:
@@ -215,7 +229,7 @@ def _reach(root: Path, name: str, numbers: dict[str, int], seen: frozenset[str] 
                     tree = ast.parse(file.read_text(encoding="utf-8"))
                 except SyntaxError:
                     return set()
-                return set().union(*(_reach(root, inner, numbers, seen | {known})
+                return set().union(*(reach(root, inner, numbers, seen | {known})
                                      for _, inner in imported_names(tree) if inner.split(".")[0] == PACKAGE))
     return set()
 
@@ -412,11 +426,14 @@ def _called(node: ast.stmt) -> str:
     return ""
 
 
-def _test_can_fail(book: Book, cell: Cell, name: str, test: ast.AST) -> Iterator[Fault]:
+def _test_can_fail(book: Book, cell: Cell, name: str,
+                   test: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[Fault]:
     checks = False
     for node in ast.walk(test):
-        if isinstance(node, ast.Return) and node.value is not None and _owner(test, node) is test:
-            yield book.fault(cell, f"{name} returns a value, which nbgrader would take for points", node.lineno)
+        if isinstance(node, ast.Return) and _owner(test, node) is test:
+            yield book.fault(cell, f"{name} returns " + (
+                "before its checks are over" if node.value is None else
+                "a value, which nbgrader would take for points"), node.lineno)
         if isinstance(node, (ast.Yield, ast.YieldFrom)) and _owner(test, node) is test:
             yield book.fault(cell, f"{name} is a generator: calling it runs nothing", node.lineno)
         checks = checks or isinstance(node, (ast.Assert, ast.Raise)) or (
@@ -424,8 +441,10 @@ def _test_can_fail(book: Book, cell: Cell, name: str, test: ast.AST) -> Iterator
             and (node.func.id if isinstance(node.func, ast.Name) else node.func.attr).startswith(("check", "assert")))
     if isinstance(test, ast.AsyncFunctionDef):
         yield book.fault(cell, f"{name} is async: calling it runs nothing", test.lineno)
+    for decorator in test.decorator_list:
+        yield book.fault(cell, f"{name} has a decorator, which may call it or not", decorator.lineno)
     if not checks:
-        yield book.fault(cell, f"{name} checks nothing", test.lineno)  # type: ignore[attr-defined]
+        yield book.fault(cell, f"{name} checks nothing", test.lineno)
 
 
 def _owner(root: ast.AST, target: ast.AST) -> ast.AST:
@@ -445,8 +464,45 @@ def graded_cells_swallow_nothing(book: Book) -> Iterator[Fault]:
             if isinstance(node, ast.Try) or type(node).__name__ == "TryStar":
                 yield book.fault(cell, "a graded cell with try/except may swallow the failure; use check_raises",
                                  node.lineno)  # type: ignore[attr-defined]
-            elif isinstance(node, (ast.Name, ast.Attribute)) and _last_name(node) == "suppress":
-                yield book.fault(cell, "a graded cell that suppresses exceptions gives its points away", node.lineno)
+            elif "suppress" in _said_names(node):
+                yield book.fault(cell, "a graded cell that suppresses exceptions gives its points away",
+                                 node.lineno)  # type: ignore[attr-defined]
+            elif "raises" in _said_names(node):
+                yield book.fault(cell, "pytest.raises in a graded cell may swallow the failure; use check_raises",
+                                 node.lineno)  # type: ignore[attr-defined]
+
+
+def _said_names(node: ast.AST) -> list[str]:
+    """Return the name a node uses, or those it imports."""
+    if isinstance(node, ast.ImportFrom):
+        return [alias.name for alias in node.names]
+    return [_last_name(node)] if isinstance(node, (ast.Name, ast.Attribute)) else []
+
+
+@check()
+def tests_and_checks_are_bound_once(book: Book) -> Iterator[Fault]:
+    """A test, or a check it uses, that something else takes the name of is not run."""
+    for cell in book.code:
+        tests: set[str] = set()
+        for node in ast.walk(cell.tree) if cell.tree else ():
+            for name in _bound(node):
+                if name in ("check", "check_raises") or (cell.graded and name in tests):
+                    yield book.fault(cell, f"{name} is bound to something else here", node.lineno)  # type: ignore[attr-defined]
+                elif cell.graded and name.startswith("test_"):
+                    tests.add(name)
+
+
+def _bound(node: ast.AST) -> list[str]:
+    """Return the names a node binds; an import of a check from ``tito.checks`` binds what it should."""
+    if isinstance(node, (*_FUNCTION, ast.ClassDef)):
+        return [node.name]
+    if isinstance(node, ast.Name):
+        return [] if isinstance(node.ctx, ast.Load) else [node.id]
+    if isinstance(node, (ast.Import, ast.ImportFrom)):
+        checks = isinstance(node, ast.ImportFrom) and node.module == "tito.checks"
+        return [alias.asname or alias.name for alias in node.names
+                if not (checks and alias.asname in (None, alias.name))]
+    return []
 
 
 @check()

@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from tito.errors import NotebookError
-from tito.project import Module
+from tito.project import Module, read_text
 
 Notebook = dict[str, Any]
 CellDict = dict[str, Any]
@@ -21,6 +21,7 @@ CellDict = dict[str, Any]
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 PERCENT = {"extension": ".py", "format_name": "percent", "comment_magics": False}
 SCHEMA = 3
+NEXT = "put it aside and `tito build` writes it as released"
 _LAYOUT = ("cell_marker", "lines_to_next_cell", "lines_to_end_of_cell_marker")  # jupytext's notes on blank lines
 _OURS = ("skill",)  # written beside nbgrader's keys in a source, kept apart from them in a notebook
 
@@ -47,18 +48,34 @@ def jupytext() -> ModuleType:
 def load(path: Path) -> Notebook:
     """Read an ``.ipynb`` file; each cell's source becomes one string."""
     try:
-        nb: Notebook = json.loads(path.read_text(encoding="utf-8"))
+        nb: Notebook = json.loads(path.read_text(encoding="utf-8-sig"))
+        _old_or_other(nb)
         for cell in nb["cells"]:
             cell["source"] = cell["source"] if isinstance(cell["source"], str) else "".join(cell["source"])
-            cell.setdefault("metadata", {})
             cell["cell_type"] = str(cell["cell_type"])
-        nb.setdefault("metadata", {})
+        for part in (nb, *nb["cells"]):
+            if not isinstance(part.get("metadata"), dict):
+                part["metadata"] = {}
+        json.dumps(nb, ensure_ascii=False).encode()
     except FileNotFoundError:
         raise NotebookError("this notebook does not exist", str(path)) from None
-    except (ValueError, KeyError, TypeError) as error:
-        raise NotebookError(f"this is not a notebook that can be read ({type(error).__name__}: {error})",
+    except RecursionError:
+        raise NotebookError(f"this is not a notebook that can be read (nested too deeply); {NEXT}", str(path)) from None
+    except UnicodeEncodeError as error:
+        raise NotebookError(f"this notebook holds half a letter ({error.object[error.start]!a}), which no file can "
+                            f"hold; delete it, or {NEXT}", str(path)) from None
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise NotebookError(f"this is not a notebook that can be read ({type(error).__name__}: {error}); {NEXT}",
                             str(path)) from None
     return nb
+
+
+def _old_or_other(nb: Any) -> None:
+    """Raise ``ValueError`` for what is JSON and no notebook, or one of an old format."""
+    if isinstance(nb, dict) and "cells" not in nb:
+        if isinstance(nb.get("worksheets"), list) or nb.get("nbformat") in (1, 2, 3):
+            raise ValueError("it has the format of before 2015; `jupyter nbconvert --to notebook` brings it up to date")
+        raise ValueError("it is JSON without cells")
 
 
 def dumps(nb: Notebook) -> str:
@@ -98,7 +115,8 @@ def grader(cell: CellDict) -> dict[str, Any]:
 
 def skill(cell: CellDict) -> str:
     """Return the skill a graded cell's points count for."""
-    return str(cell["metadata"].get("tinytorch", {}).get("skill", ""))
+    ours = cell["metadata"].get("tinytorch")
+    return str(ours.get("skill", "")) if isinstance(ours, dict) else ""
 
 
 def cell_id(cell: CellDict, name: str, position: int) -> str:
@@ -124,7 +142,7 @@ def complete_metadata(cell: CellDict) -> None:
 def read_source(module: Module) -> Notebook:
     """Read a module's source: the notebook with solutions and their markers, as a teacher has it."""
     try:
-        text = module.source.read_text(encoding="utf-8")
+        text = read_text(module.source, _place(module))
     except FileNotFoundError:
         raise NotebookError("the source of this module does not exist", _place(module)) from None
     nb = read_percent(text, module.name)
@@ -136,7 +154,7 @@ def read_source(module: Module) -> Notebook:
 
 def source_lines(module: Module, count: int) -> list[int | None]:
     """Return for each of ``count`` cells the line of the source its text begins on."""
-    lines = module.source.read_text(encoding="utf-8").splitlines()
+    lines = read_text(module.source, _place(module)).splitlines()
     starts = [number for number, line in enumerate(lines, 1) if re.match(r"#\s*%%(?!%)", line)]
     if len(starts) != count:
         return [None] * count
