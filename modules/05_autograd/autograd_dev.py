@@ -6,7 +6,7 @@
 #     text_representation: {extension: .py, format_name: percent}
 #   kernelspec: {"display_name": "Python 3", "language": "python", "name": "python3"}
 #   language_info: {"name": "python"}
-#   tinytorch: {"module": "05_autograd", "release": "0a9832aa12c2469a"}
+#   tinytorch: {"module": "05_autograd", "release": "571d05449ba1b988"}
 # ---
 
 # %% [markdown]
@@ -760,8 +760,9 @@ if __name__ == "__main__":
         early = {}
         for rule, attrs in ((reduce_sum, {"axis": 0}), (reduce_max, {"axis": 0}), (reshape, {"shape": (6, 4)}), (broadcast_to, {"shape": (5, 2, 3, 4)}), (transpose, {"axes": (2, 0, 1)})):
             before, inside = heard_from(rule, a, **attrs)
-            early[rule.name] = (len(before), len(inside) > 0)
-        check("ops before a recipe is called: 0; ops in the recipe: some", early, dict.fromkeys(early, (0, True)))
+            early |= {rule.name: before} if before else {}
+            check(f"{rule.name}: its recipe is heard at the door", len(inside) > 0, True, {False: "computed with NumPy, or before the recipe was called"})
+        check("rules that compute before their recipe is called", early, {})
 
 
     test_shape_rules()

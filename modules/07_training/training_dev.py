@@ -6,7 +6,7 @@
 #     text_representation: {extension: .py, format_name: percent}
 #   kernelspec: {"display_name": "Python 3", "language": "python", "name": "python3"}
 #   language_info: {"name": "python"}
-#   tinytorch: {"module": "07_training", "release": "790723604b5bafe2"}
+#   tinytorch: {"module": "07_training", "release": "ffbcbd01691d50bf"}
 # ---
 
 # %% [markdown]
@@ -717,9 +717,9 @@ where the cliff is. So should the rate have been 0.1 all along? Give both fiftee
 # %%
 if __name__ == "__main__":
     large = digits_trainer(train, epochs=15, lr=0.1)
-    loss = large.fit(train, 15)["loss"][-1]
+    loss, accuracy = large.fit(train, 15)["loss"][-1], large.evaluate(test).accuracy
     print(f"lr 0.01: loss {history['loss'][-1]:.3f}, held-out accuracy {history['validation_accuracy'][-1]:.1%}")
-    print(f"lr 0.1 : loss {loss:.3f}, held-out accuracy {large.evaluate(test).accuracy:.1%}")
+    print(f"lr 0.1 : loss {loss:.3f}, held-out accuracy {accuracy:.1%}")
 
 # %% [markdown]
 """

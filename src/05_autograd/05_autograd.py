@@ -799,8 +799,9 @@ def test_shape_rules():
     early = {}
     for rule, attrs in ((reduce_sum, {"axis": 0}), (reduce_max, {"axis": 0}), (reshape, {"shape": (6, 4)}), (broadcast_to, {"shape": (5, 2, 3, 4)}), (transpose, {"axes": (2, 0, 1)})):
         before, inside = heard_from(rule, a, **attrs)
-        early[rule.name] = (len(before), len(inside) > 0)
-    check("ops before a recipe is called: 0; ops in the recipe: some", early, dict.fromkeys(early, (0, True)))
+        early |= {rule.name: before} if before else {}
+        check(f"{rule.name}: its recipe is heard at the door", len(inside) > 0, True, {False: "computed with NumPy, or before the recipe was called"})
+    check("rules that compute before their recipe is called", early, {})
 
 
 test_shape_rules()

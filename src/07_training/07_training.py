@@ -747,9 +747,9 @@ where the cliff is. So should the rate have been 0.1 all along? Give both fiftee
 
 # %%
 large = digits_trainer(train, epochs=15, lr=0.1)
-loss = large.fit(train, 15)["loss"][-1]
+loss, accuracy = large.fit(train, 15)["loss"][-1], large.evaluate(test).accuracy
 print(f"lr 0.01: loss {history['loss'][-1]:.3f}, held-out accuracy {history['validation_accuracy'][-1]:.1%}")
-print(f"lr 0.1 : loss {loss:.3f}, held-out accuracy {large.evaluate(test).accuracy:.1%}")
+print(f"lr 0.1 : loss {loss:.3f}, held-out accuracy {accuracy:.1%}")
 
 # %% [markdown]
 """

@@ -372,9 +372,9 @@ def collate(items):
     ### BEGIN SOLUTION
     if not isinstance(items[0], tuple):
         return stack(items)
-    lengths = sorted({len(item) for item in items})
-    if len(lengths) > 1:
-        raise ValueError(f"collate: examples of {lengths[0]} and {lengths[-1]} fields came; want the same number in each")
+    sizes = sorted({len(item) for item in items})
+    if len(sizes) > 1:
+        raise ValueError(f"collate: examples of {sizes[0]} and {sizes[-1]} fields came; want the same number in each")
     return tuple(stack(column) for column in zip(*items))
     ### END SOLUTION
 

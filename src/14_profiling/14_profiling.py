@@ -7,7 +7,7 @@
 """
 # 14 · Profiling
 
-Tier: Optimization (modules 14 to 19) · Difficulty 3 of 4 · About 5½ hours · Needs 01 to 08 (check with `tito test tensor`, `tito test layers`, `tito test autograd`, `tito test optimizers`)
+Tier: Optimization (modules 14 to 19) · Difficulty 3 of 4 · About 5½ hours (330 minutes; each section says how many) · Needs 01 to 05 (check with `tito test tensor`, `tito test activations`, `tito test layers`, `tito test losses`, `tito test autograd`)
 
 You have built a framework. Now build the instrument that says where a model's parameters, operations, bytes and milliseconds go. Everything after this module (quantization, compression, caching,
 acceleration) is a promise of the form "this is smaller" or "this is faster", and a promise without an instrument is a rumour.
@@ -21,8 +21,10 @@ When you are done you can
 4. time a model with a spread, an interval and a warning, not with one number;
 5. name the bottleneck, and say what would move it.
 
-**Yours:** counting, tracing, timing, the verdict. **Given and explained:** brute-force loops to check formulas against, the base-buffer helper, the guard that leaves a model untouched, the drawing of tables, the sweep that measures your
-machine's bandwidth. **Not here:** GPU kernels. The questions are the same there; the clock is harder.
+**Yours:** counting, tracing, timing, the verdict: twenty functions, most of them under ten lines. **Given and explained:** brute-force loops to check formulas against, the price list, the base-buffer helper, the guard that leaves a model untouched, the drawing of tables, the sweep that
+measures your machine's bandwidth. Given code marked *skip on first reading* is not needed to go on. **Not here:** GPU kernels. The questions are the same there; the clock is harder.
+
+A stub names its section and cell: cells are counted by code cell from each section heading.
 
 **Why it pays.** A training run for ten million dollars that becomes a tenth cheaper pays for a team. Nobody finds that tenth by reading code: the slow part is almost never where one would have looked.
 
@@ -48,7 +50,7 @@ from collections.abc import Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import lru_cache, partial
-from math import ceil, floor, inf, isfinite, prod
+from math import ceil, comb, floor, inf, isfinite, prod
 from pathlib import Path
 from statistics import fmean, stdev
 from time import perf_counter_ns
@@ -78,32 +80,35 @@ from tinytorch.core.tensor import Op, Tensor, hollow, listen, matmul_shape, scop
 """
 ## 0. Guess first
 
-*15 minutes · 0 points*
+*10 minutes · 0 points*
 
-**Question.** Three layers see the same input, 64 tokens of 512 numbers: a fully connected layer 512 → 512, self-attention with 8 heads, and a ReLU. Which takes longest? Which holds most memory while it runs?
+**Question.** Three layers see the same input, 64 tokens of 512 numbers: a fully connected layer 512 → 512, self-attention with 8 heads, and a ReLU. Which takes longest? Which holds most memory while it runs? And since attention contains four copies of the fully connected layer: how many times as long as *one* of them does it take?
 
-You have a feeling. Write it down *now*, with how sure you are: 0.5 means a coin, 1.0 means you would bet the house. Every guess of this module goes into one log; section 9 opens it and draws how well your certainty matched the truth.
-An honest 0.6 beats a proud 0.95.
+You have a feeling. Write it down *now*: put your answer in place of each `None`, with how sure you are: 0.5 means a coin, 1.0 means you would bet the house. (A number counts as right within a tenth.) Every guess of this module goes into one log; section 9 opens it and draws how well
+your certainty matched the truth. An honest 0.6 beats a proud 0.95.
 """
 
 # %%
 bets = {}
 
 
-def guess(question, answer, sure):
+def guess(question, answer=None, sure=0.5):
     """Log a guess: what you think, and how sure you are (0.5 to 1)."""
     bets[question] = {"answer": answer, "sure": sure, "truth": None}
+    print(f"{question}: " + ("not guessed yet" if answer is None else f"{answer!r}, {sure:.0%} sure"))
 
 
 def settle(question, truth):
     """Open a logged guess: note the truth beside it and say how it went."""
-    bet = bets[question]
+    bet = bets.setdefault(question, {"answer": None, "sure": 0.5})
     bet["truth"] = truth
-    print(f"{question}: you said {bet['answer']!r} ({bet['sure']:.0%} sure); it is {truth!r}")
+    said = "you did not guess" if bet["answer"] is None else f"you said {bet['answer']!r} ({bet['sure']:.0%} sure)"
+    print(f"{question}: {said}; it is {truth!r}")
 
 
-guess("slowest of linear, attention, relu", "attention", sure=0.7)
-guess("holds most of linear, attention, relu", "linear", sure=0.5)
+guess("slowest of linear, attention, relu", None, sure=0.5)
+guess("holds most of linear, attention, relu", None, sure=0.5)
+guess("attention takes how many times as long as one linear", None, sure=0.5)
 
 # %% [markdown]
 """
@@ -190,7 +195,7 @@ It depends on what it is compared with: a microsecond per event is nothing for a
 """
 ## 1. What is stored
 
-*30 minutes · 8 points*
+*25 minutes · 8 points*
 
 **Question.** How many numbers does a model own?
 
@@ -318,6 +323,11 @@ def test_count_parameters():
     a.weight.requires_grad = False
     check("trainable only, one weight of 12 frozen", count_parameters(Sequential(a, b), trainable_only=True), 11, {
         23: "frozen weights were counted", 12: "that is the frozen part"})
+    trained = Tensor(np.ones((100, 16), np.float32), requires_grad=True)
+    frozen_view = Tensor(trained.data.T)
+    for pair_of in ([trained, frozen_view], [frozen_view, trained]):
+        check("trainable memory with a frozen view of it", count_parameters(pair_of, trainable_only=True), 1600, {
+            0: "the frozen view hid it: leave a weight out before it enters the dictionary", 3200: "the memory was counted twice"})
     check("a lone ReLU", count_parameters(ReLU()), 0)
     check("a bare Tensor is data", count_parameters(table), 0, {1600: "a bare Tensor is not a model"})
     check("a Python int comes back", type(count_parameters(b)).__name__, "int")
@@ -332,7 +342,9 @@ table, transposed. Guess first: how much smaller does tying the head make the mo
 """
 
 # %%
-guess("GPT-2 small is smaller by tying its head, percent", 5, sure=0.5)
+guess("GPT-2 small is smaller by tying its head, percent", None, sure=0.5)
+
+# %%
 V, D, positions, blocks = 50_257, 768, 1_024, 12
 tied = V * D + positions * D + blocks * (12 * D**2 + 13 * D) + 2 * D
 untied = tied + V * D
@@ -358,7 +370,7 @@ No. The count stays; the bytes shrink by 4 or 8. That is why the two are differe
 
 ## 2. What is computed, by hand
 
-*60 minutes · 16 points*
+*55 minutes · 16 points*
 
 **Question.** How much *work* is `(2, 3) @ (3, 4)`?
 
@@ -451,7 +463,7 @@ How many numbers come out, and how many multiply-adds went into each?
 # %% nbgrader={"grade": false, "grade_id": "matmul-flops", "solution": true}
 #| export
 def matmul_flops(a_shape, b_shape):
-    """Return the FLOPs of ``a @ b``: (..., m, k) @ (..., k, n) costs 2 * k for each of the (..., m, n) results.
+    """Return the FLOPs of ``a @ b``, 2 per multiply-add: (..., m, k) @ (..., k, n) -> (..., m, n).
 
     Leading axes broadcast; a one-axis operand is a vector. Example: ``matmul_flops((2, 3), (3, 4))`` is 48.
     """
@@ -586,7 +598,7 @@ def _check_convolution(image, out_channels, kernel, padding, dilation, groups, c
         if d * (k - 1) + 1 > n + 2 * p:
             raise ValueError(f"kernel {kernel} with dilation {dilation} reaches over {d * (k - 1) + 1} pixels; "
                              f"the padded image has {n + 2 * p}")
-    if channels % positive("groups", groups) or positive("out_channels", out_channels) % groups:
+    if channels % groups or out_channels % groups:
         raise ValueError(f"groups is {groups}; it must divide {channels} input and {out_channels} output channels")
 
 # %% nbgrader={"grade": false, "grade_id": "conv2d-flops", "solution": true}
@@ -594,18 +606,19 @@ def _check_convolution(image, out_channels, kernel, padding, dilation, groups, c
 def conv2d_flops(input_shape, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1):
     """Return the FLOPs of a 2-D convolution on the whole batch (B, C, H, W); the bias is free.
 
-    Sizes may be one integer or (height, width). 2 * C/groups * kh * kw for each of B * out_channels * H' * W' results,
-    H' = (H + 2 padding - dilation (kh - 1) - 1) // stride + 1; padded pixels count, as the hardware multiplies them.
+    Sizes may be one integer or (height, width); padded pixels count, as the hardware multiplies them.
+    Example: ``conv2d_flops((1, 3, 32, 32), 16, 3)`` is 777,600.
     """
     batch, channels, *image = sizes("input_shape", input_shape, rank=4)
     kernel, stride = pair("kernel_size", kernel_size), pair("stride", stride)
     padding, dilation = pair("padding", padding, least=0), pair("dilation", dilation)
+    out_channels, groups = positive("out_channels", out_channels), positive("groups", groups)
     _check_convolution(image, out_channels, kernel, padding, dilation, groups, channels)
     ### BEGIN SOLUTION
     stops = [(n + 2 * p - d * (k - 1) - 1) // s + 1
              for n, k, s, p, d in zip(image, kernel, stride, padding, dilation)]
-    results = batch * int(out_channels) * prod(stops)
-    return 2 * results * (channels // int(groups)) * prod(kernel)
+    results = batch * out_channels * prod(stops)
+    return 2 * results * (channels // groups) * prod(kernel)
     ### END SOLUTION
 
 # %% nbgrader={"grade": true, "grade_id": "test-conv2d-flops", "points": 6, "skill": "flops"}
@@ -634,10 +647,16 @@ test_conv2d_flops()
 """
 
 # %%
+guess("doubling a convolution's stride multiplies its FLOPs by", None, sure=0.5)
+guess("doubling a convolution's kernel multiplies its FLOPs by", None, sure=0.5)
+
+# %%
 base = conv2d_flops((1, 64, 56, 56), 64, 3, padding=1)
 for label, cost in (("stride 2", conv2d_flops((1, 64, 56, 56), 64, 3, stride=2, padding=1)), ("kernel 6", conv2d_flops((1, 64, 56, 56), 64, 6, padding=1)),
                     ("dilation 2", conv2d_flops((1, 64, 56, 56), 64, 3, padding=2, dilation=2)), ("groups 64", conv2d_flops((1, 64, 56, 56), 64, 3, padding=1, groups=64))):
     print(f"{label:>10}: x {cost / base:.3f}")
+    if label in ("stride 2", "kernel 6"):
+        settle(f"doubling a convolution's {label.split()[0]} multiplies its FLOPs by", round(cost / base, 2))
 
 # %% [markdown]
 """
@@ -654,7 +673,7 @@ scores:   (B, h, T, d) @ (B, h, d, T)          mixed:   (B, h, T, T) @ (B, h, T,
 You have <code>linear_flops</code> and <code>matmul_flops</code>. Nothing new is needed.
 </details>
 <details><summary>Hint 2: approach</summary>
-Write the shapes of the six contractions and add up. Simplified, it is <code>8·B·T·D² + 4·B·h·T²·d</code>; now replace <code>h·d</code>.
+Write the shapes of the six contractions and add up. Simplified, it is <code>8·B·T·D² + 4·B·h·T²·d</code>.
 </details>
 <details><summary>Hint 3: worked example, other numbers</summary>
 B 1, T 3, D 4, h 2: projections 4 · 2·3·4·4 = 384; scores 2 heads · 2·3·3·2 = 72, mixed the same: 528.
@@ -662,24 +681,24 @@ B 1, T 3, D 4, h 2: projections 4 · 2·3·4·4 = 384; scores 2 heads · 2·3·3
 """
 
 # %%
-guess("with 8 heads, attention costs this many times the FLOPs of 1 head", 8, sure=0.5)
+guess("with 8 heads, attention costs this many times the FLOPs of 1 head", None, sure=0.5)
 
 # %% nbgrader={"grade": false, "grade_id": "attention-flops", "solution": true}
 #| export
 def attention_flops(batch, length, embed_dim, heads):
-    """Return the contraction FLOPs of multi-head self-attention, its four projections included.
+    """Return the contraction FLOPs of multi-head self-attention on (batch, length, embed_dim), projections included.
 
-    8·b·s·d² for the projections and 4·b·h·s²·d_k for the two products, h·d_k = d: so heads do not change it.
-    Example: ``attention_flops(1, 10, 64, 4)`` is 327,680 + 25,600 = 353,280.
+    The layer is that of Vaswani and others, 2017. Example: ``attention_flops(1, 10, 64, 4)`` is 353,280.
     """
     batch, length, dim = positive("batch", batch), positive("length", length), positive("embed_dim", embed_dim)
-    if dim % positive("heads", heads):
+    heads = positive("heads", heads)
+    if dim % heads:
         raise ValueError(f"embed_dim {dim} cannot be cut into {heads} heads; choose heads that divide it")
     ### BEGIN SOLUTION
-    head = dim // int(heads)
+    head = dim // heads
     projections = 4 * linear_flops((batch, length, dim), dim)
-    scores = matmul_flops((batch, int(heads), length, head), (batch, int(heads), head, length))
-    mixed = matmul_flops((batch, int(heads), length, length), (batch, int(heads), length, head))
+    scores = matmul_flops((batch, heads, length, head), (batch, heads, head, length))
+    mixed = matmul_flops((batch, heads, length, length), (batch, heads, length, head))
     return projections + scores + mixed
     ### END SOLUTION
 
@@ -702,6 +721,8 @@ settle("with 8 heads, attention costs this many times the FLOPs of 1 head", atte
 
 # %% [markdown]
 """
+Why? The projections are `8·B·T·D²`, the two products `4·B·h·T²·d`, and `h·d = D` whatever `h` is: `8·B·T·D² + 4·B·T²·D`.
+
 **What it means for a real model.** With these forms alone you can cost GPT-2 from its configuration: per block attention and two feed-forward layers, and at the end the head, `(T, D) @ (D, V)`. Where is the length at which the *square* term overtakes the projections?
 """
 
@@ -728,7 +749,7 @@ Twice as many products of half the depth: the same FLOPs. But smaller products u
 
 ## 3. What is computed, in any model
 
-*75 minutes · 16 points*
+*55 minutes · 16 points*
 
 **Question.** Closed forms are for layers somebody has a formula for. What about a model you wrote yourself, with a skip connection, attention as a function, a weight used twice?
 
@@ -742,7 +763,16 @@ with listen(lambda event: print(event.op.name, event.in_shapes, "->", event.out_
 
 # %% [markdown]
 """
-And now the same with a *hollow* input, under `shape_only()`. The events are the same, the numbers are not there, and a layer of any size weighs nothing:
+And now the same layer with a *hollow* input, under `shape_only()`. The event is the same, but no number was there to compute with:
+"""
+
+# %%
+with shape_only(), listen(lambda event: print(event.op.name, event.in_shapes, "->", event.out_shape, f"{event.num_bytes} bytes")):
+    print("strides of the output (0 means: one number stands for all):", layer(Tensor(hollow((1, 2)))).data.strides)
+
+# %% [markdown]
+"""
+So a layer of any size weighs nothing:
 """
 
 # %%
@@ -805,59 +835,38 @@ def is_contraction(operation):
 
 # %% [markdown]
 """
-**Task.** Write the four rules that price all arithmetic of modules 01 to 08. They receive shapes (which here may contain 0: an empty batch is legal and costs nothing).
+Given: the rules that price all arithmetic of modules 01 to 05. They receive shapes, which here may contain 0: an empty batch is legal and costs nothing. Two of them you have written before, as `matmul_flops` and `linear_flops`.
 
 | rule | price | for |
 |---|---|---|
 | `per_output` | 1 per output element | add, multiply, exp, relu, comparisons, … |
 | `per_input` | 1 per element of the first input | sums, maxima |
-| `matmul_cost` | 2 per multiply-add | `matmul` |
-| `linear_cost` | 2 per multiply-add, the bias free | `linear` |
-
-Example: `per_output((4, 3), (4, 1), (3,))` is `12`; `per_input((4,), (4, 3), axis=1)` is `12`.
-
-<details><summary>Hint 1: idea</summary>
-Four times one line.
-</details>
-<details><summary>Hint 2: approach</summary>
-The last two have the same form: twice the size of the result times the length of the axis that vanished. That is the last axis of the first input.
-</details>
-<details><summary>Hint 3: worked example, other numbers</summary>
-<code>linear_cost((2, 5, 6), (2, 5, 3), (3, 6), (6,))</code>: 60 results, 3 multiply-adds each: 360.
-</details>
+| `matmul_cost`, `linear_cost` | 2 per multiply-add, the bias free | `matmul`, `linear` |
 """
 
-# %% nbgrader={"grade": false, "grade_id": "cost-rules", "solution": true}
+# %%
 #| export
 def per_output(out_shape, *in_shapes, **attrs):
     """Price elementwise arithmetic: 1 per output element."""
-    ### BEGIN SOLUTION
     return prod(out_shape)
-    ### END SOLUTION
 
 
 def per_input(out_shape, a, *others, **attrs):
     """Price a reduction: 1 per input element."""
-    ### BEGIN SOLUTION
     return prod(a)
-    ### END SOLUTION
 
-# %% nbgrader={"grade": false, "grade_id": "contraction-rules", "solution": true}
+# %%
 #| export
 @flops(ops.matmul, contraction=True)
 def matmul_cost(out_shape, a, b):
     """Price a matrix product: 2 per multiply-add."""
-    ### BEGIN SOLUTION
     return 2 * a[-1] * prod(out_shape)
-    ### END SOLUTION
 
 
 @flops(linear, contraction=True)
 def linear_cost(out_shape, x, weight, bias=None):
     """Price a linear layer: 2 per multiply-add, the bias free."""
-    ### BEGIN SOLUTION
     return 2 * x[-1] * prod(out_shape)
-    ### END SOLUTION
 
 # %% [markdown]
 """
@@ -883,30 +892,15 @@ def event_flops(event):
     return None if rule is None else int(rule(event.out_shape, *event.in_shapes, **event.attrs))
 
 # %%
-with listen(lambda event: print(f"{event.op.name:>10} {event_flops(event)}")):
+with listen(lambda event: print(f"{event.op.name:>10} {event.in_shapes} -> {event.out_shape}: {event_flops(event)} FLOPs")):
     softmax(Tensor(np.ones((2, 8))))
-
-# %% nbgrader={"grade": true, "grade_id": "test-cost-rules", "points": 4, "skill": "flops"}
-def test_cost_rules():
-    """The four prices, on shapes and on events."""
-    check("adding (4,1) and (3,)", per_output((4, 3), (4, 1), (3,)), 12, {7: "inputs were priced", 4: "the first input was priced"})
-    check("adding up (4,3) along axis 1", per_input((4,), (4, 3), axis=1), 12, {4: "outputs were priced; a reduction reads every input"})
-    check("(5,2,7) @ (7,3)", matmul_cost((5, 2, 3), (5, 2, 7), (7, 3)), 420, {210: "half: multiply-adds"})
-    check("(2,5,3) to 6 with a bias", linear_cost((2, 5, 6), (2, 5, 3), (3, 6), (6,)), 360, {180: "half: multiply-adds", 420: "the bias was priced", 72: "the middle axis was dropped"})
-    check("an empty batch costs nothing", linear_cost((0, 6), (0, 3), (3, 6)), 0)
-    prices = []
-    with listen(lambda event: prices.append((event.op.name, event_flops(event)))):
-        softmax(Tensor(np.ones((2, 8))))
-    check("softmax of (2,8), op by op", [price for _, price in prices], [16, 16, 16, 16, 16], {(16, 16, 16, 2, 16): "the sum was priced by its outputs"})
-    check("a transpose is free", event_flops(ops.OpEvent(ops.transpose, ((2, 3),), (3, 2), 0, {"axes": (1, 0)}, (), 0, 0)), 0)
-
-
-test_cost_rules()
+print("adding (4, 1) and (3,):", per_output((4, 3), (4, 1), (3,)), " adding up (4, 3) along axis 1:", per_input((4,), (4, 3), axis=1))
+print("(2, 5, 3) to 7, with a bias:", linear_cost((2, 5, 7), (2, 5, 3), (3, 7), (7,)), " and from an empty batch:", linear_cost((0, 7), (0, 3), (3, 7)))
 
 # %% [markdown]
 """
 **Leaving no trace.** A run on shapes still runs the model's *code*. It may update running statistics, append to a list, count its calls, draw random numbers. Whoever counts must not train. So every run of ours happens inside
-`untouched(model)`, which remembers everything that is not weight-sized and puts it back, whether the run succeeded or not. Gradients are put aside for the time being, so that a backward pass inside starts from none. Given; read what each kind of thing needs:
+`untouched(model)`, which remembers everything that is not weight-sized and puts it back, whether the run succeeded or not. Gradients are put aside for the time being, so that a backward pass inside starts from none. Given (*skip on first reading*; the cell after it shows what it does):
 """
 
 # %%
@@ -1006,7 +1000,7 @@ print("after: ", restless.calls, restless.log, restless.mean)
 # %% [markdown]
 """
 Two more things are given. `forward_of(model)` finds what to call, and refuses in one sentence what cannot be run: an object without `forward` (the order in which its layers run would be a guess), a class instead of an object, a forward that returns no
-`Tensor`. `Heard` is a notebook for what was heard: events in order, and how often each scope was opened.
+`Tensor`. `Heard` is a notepad for what was heard: events in order, and how often each scope was opened.
 """
 
 # %%
@@ -1085,7 +1079,7 @@ def run_on_shapes(model, input_shape, dtype=np.float32):
 for event in run_on_shapes(Sequential(Linear(4, 3), ReLU(), Linear(3, 2)), (7, 4)).events:
     print(f"{event.op.name:>8} {event.out_shape} {event_flops(event):>4} FLOPs in {' > '.join(s.name for s in event.scope)}")
 
-# %% nbgrader={"grade": true, "grade_id": "test-run-on-shapes", "points": 4, "skill": "flops"}
+# %% nbgrader={"grade": true, "grade_id": "test-run-on-shapes", "points": 6, "skill": "flops"}
 def test_run_on_shapes():
     """What is heard, that nothing is computed, that nothing is left behind."""
     heard = run_on_shapes(Sequential(Linear(4, 3), ReLU(), Linear(3, 2)), (7, 4))
@@ -1093,6 +1087,9 @@ def test_run_on_shapes():
     check("the output's shape", heard.output.shape, (7, 2))
     check("scopes opened", sum(heard.calls.values()), 4, {0: "scopes were not listened to: listen(heard.op, heard.scope)"})
     check("the input is hollow: the output holds one number", heard.output.data.strides, (0, 0), {(8, 4): "it was really computed"})
+    wide = run_on_shapes(ReLU(), (2,), np.float64)
+    check("a float64 run stays one", str(wide.output.dtype), "float64", {"float32": "Tensor(hollow(...)) changed the type: dtype=dtype"})
+    check("and the input's type is noted", str(wide.dtype), "float64", {"None": "heard.dtype is not filled in", "<class 'numpy.float64'>": "want np.dtype(dtype)"})
     check("no graph is kept", heard.output.made_by is None, True, {False: "no_grad() is missing"})
     run_on_shapes(restless, (2,))
     check("a restless model is as before", (restless.calls, len(restless.log), float(restless.mean.sum())), (0, 0, 0.0), {(1, 1, 2.0): "untouched(model) is missing"})
@@ -1138,7 +1135,7 @@ def one_sample(model, input_shape):
 
 # %% [markdown]
 """
-**Task.** Write `count_flops(model, input_shape)`: FLOPs per sample, all primitives. Unknown prices add nothing here (the report names them). When `samples` does not divide the total, raise `ValueError` that says so. A bare `Tensor` is
+**Task.** Write `count_flops(model, input_shape)`: FLOPs per sample, all primitives. Unknown prices add nothing here (the report names them). When `samples` does not divide the total, raise `ValueError` whose message names both numbers, the total and the samples. A bare `Tensor` is
 settled for you: one FLOP per element of the shape given.
 
 Example: `count_flops(Sequential(Linear(4, 3), ReLU(), Linear(3, 2)), (7, 4))` is 24 + 3 + 12 = `39`.
@@ -1187,11 +1184,12 @@ class Skip(Layer):
 
 print(f"Linear(128, 64): {count_flops(Linear(128, 64), (32, 128)):,}; skip: {count_flops(Skip(), (1, 10))}")
 
-# %% nbgrader={"grade": true, "grade_id": "test-count-flops", "points": 5, "skill": "flops"}
+# %% nbgrader={"grade": true, "grade_id": "test-count-flops", "points": 6, "skill": "flops"}
 def test_count_flops():
     """Per sample, every primitive, any model."""
     check("Linear(128, 64) at batch 32", count_flops(Linear(128, 64), (32, 128)), 16_384, {
         524_288: "the batch is in it: 32 times", 8192: "half: multiply-adds", 16_448: "the bias was counted", 512: "divided by the batch twice"})
+    check("a Python int comes back", type(count_flops(Linear(128, 64), (32, 128))).__name__, "int", {"float": "/ makes a float: use //"})
     check("and at batch 1", count_flops(Linear(128, 64), (1, 128)), 16_384)
     model = Sequential(Linear(4, 3), ReLU(), Linear(3, 2))
     check("24 + 3 + 12", count_flops(model, (7, 4)), 39, {273: "the batch is in it", 36: "the ReLU is missed", 24: "only the first layer"})
@@ -1200,10 +1198,13 @@ def test_count_flops():
     check("a model used three times in a row", [count_flops(model, (7, 4)) for _ in range(3)], [39, 39, 39])
     check("no batch axis", count_flops(Linear(8, 4), (8,)), 64)
     check("a bare Tensor, (4, 8)", count_flops(Tensor([1.0]), (4, 8)), 32, {8: "for a bare Tensor the whole shape counts"})
+    nameless = ops.op(shape=ops.same_shape)(lambda a: a)
+    unpriced = type("Unpriced", (Layer,), {"forward": lambda self, x: nameless(x) + x})()
+    check("an op without a rule adds nothing (event_flops(event) or 0)", count_flops(unpriced, (4, 10)), 10, {0: "the priced op is missed, too"})
     fixed = type("Fixed", (Layer,), {"forward": lambda self, x: x.reshape(32, -1) * 2.0})()
     check("a batch of 32 written into the model", count_flops(fixed, (32, 6)), 6, {192: "not divided by the samples", 0: "it was not run as shaped"})
     uneven = type("Uneven", (Layer,), {"forward": lambda self, x: x.reshape(32, -1) + Tensor([1.0]) * 2.0})()
-    check_raises("a total that cannot be shared", ValueError, lambda: count_flops(uneven, (32, 6)))
+    check_raises("a total that cannot be shared", ValueError, lambda: count_flops(uneven, (32, 6)), must_say="32")
     check_raises("no forward", ValueError, lambda: count_flops(object(), (1, 2)), must_say="no forward")
 
 
@@ -1214,7 +1215,7 @@ test_count_flops()
 **Where do they go?** Every event carries its *scope*: the path of layers that were open when it ran, such as `Sequential > SelfAttention > Linear`. What belongs to a layer? Every event whose path *starts with* the layer's path. So a layer used by two
 parents has two paths and is right in both; a repeated layer adds up; and no arithmetic with leftovers is needed.
 
-**Task.** Write `sum_by_scope(events, amount)`: a dict from path (a tuple) to the sum of `amount(event)` over all events whose `scope` starts with it. The empty path `()` stands for everything.
+**Task.** Write `sum_by_scope(events, amount)`: a dict from path (a tuple) to the sum of `amount(event)` over all events whose `scope` starts with it. The empty path `()` stands for everything. With no events it is `{(): 0}`.
 
 Example: one event of 24 in scope `(A, B)` and one of 3 in scope `(A,)` give `{(): 27, (A,): 27, (A, B): 24}`.
 
@@ -1243,30 +1244,35 @@ def sum_by_scope(events, amount):
     return sums
     ### END SOLUTION
 
-# %% nbgrader={"grade": true, "grade_id": "test-sum-by-scope", "points": 3, "skill": "flops"}
+# %% nbgrader={"grade": true, "grade_id": "test-sum-by-scope", "points": 4, "skill": "flops"}
 def test_sum_by_scope():
-    """Nested, shared and repeated layers."""
+    """The example, nested, shared and repeated layers."""
     def cost(event):
         return event_flops(event) or 0
 
+    inner, outer = ops.OpEvent(ops.add, ((24,), (24,)), (24,), 0, {}, ("A", "B"), 0, 0), ops.OpEvent(ops.add, ((3,), (3,)), (3,), 0, {}, ("A",), 0, 0)
+    sums = sum_by_scope([inner, outer], cost)
+    check("no events: everything is 0", sum_by_scope([], cost).get(()), 0, {None: "with no events it is {(): 0}"})
+    check("the example: (A,)", sums.get(("A",)), 27, {3: "own events only: what ran inside (A, B) belongs to (A,), too", 24: "a later event replaced the earlier one"})
+    check("the example: everything", sums.get(()), 27, {None: "() is missing: it stands for everything", 0: "nothing was paid into ()"})
+    check("the example: the paths", sorted(sums), [(), ("A",), ("A", "B")], {((), ("A",)): "an event's own scope is missing", (("A",), ("A", "B")): "() is missing"})
     shared = Linear(10, 10, bias=False)
     model = Sequential(Sequential(shared), Sequential(shared))
     events = run_on_shapes(model, (1, 10)).events
     sums = sum_by_scope(events, cost)
-    check("everything", sums[()], 400, {200: "the shared layer was counted once", 1200: "every level was added up"})
+    check("a shared layer called twice: everything", sums[()], 400, {200: "the shared layer was counted once", 1200: "every level was added up"})
     by_depth = [sorted(value for path, value in sums.items() if len(path) == depth) for depth in range(4)]
     check("a shared layer is right in both parents", tuple(map(tuple, by_depth)), ((400,), (400,), (200, 200), (200, 200)))
     again = sum_by_scope(run_on_shapes(Sequential(shared, shared, shared), (1, 10)).events, cost)
     check("a layer called three times", sorted(again.values()), [600, 600, 600], {(200, 600, 600): "a later call replaced the earlier ones"})
     check("counting events instead", sum_by_scope(events, lambda event: 1)[()], 2)
-    check("no events", sum_by_scope([], cost), {(): 0})
 
 
 test_sum_by_scope()
 
 # %% [markdown]
 """
-The report is these sums, arranged and drawn. Given: first the tree. A node's own operations, those in none of its children, are shown as a remainder, so every depth adds up to the total. A layer that shares weights or appears in two places is marked `*`.
+The report is these sums, arranged and drawn. Given, *skip on first reading* up to the printed report: first the tree. A node's own operations, those in none of its children, are shown as a remainder, so every depth adds up to the total. A layer that shares weights or appears in two places is marked `*`.
 """
 
 # %%

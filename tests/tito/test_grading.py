@@ -299,7 +299,8 @@ def test_the_learners_own_check_does_not_stand_in(root, stand_in, write_in):
 
 
 @pytest.mark.parametrize("line", [
-    "from tinytorch.core.alpha import double, half", "import tinytorch.core.alpha as a\ndouble, half = a.double, a.half",
+    "from tinytorch.core.alpha import double, half",
+    "import tinytorch.core.alpha as a\ndouble, half = a.double, a.half",
     "from tinytorch.core import alpha as a\ndouble, half = a.double, a.half",
     "%matplotlib inline\nfrom tinytorch.core.alpha import double, half",
     "def late():\n    from tinytorch.core.alpha import double, half\n    return double, half\ndouble, half = late()",
