@@ -40,8 +40,8 @@ def draw(result: dict[str, Any], everything: bool = False) -> None:
         for message in unwritten[:shown]:
             console.print(f"  {message}")
         _rest(console, len(unwritten) - shown)
-    problems = result["errors"] + [cell for cell in result["cells"]
-                                   if cell["state"] in ("failed", "error", "timeout", "ended")]
+    problems = [cell for cell in result["cells"] if cell["state"] in ("failed", "error", "timeout", "ended")]
+    problems += result["errors"]  # cells that earn nothing come last: they mostly fail for want of what comes first
     if problems:
         first = "The first 3 of " if len(problems) > shown else ""
         console.print(f"\n{first}{len(problems)} {'thing' if len(problems) == 1 else 'things'} to look at:")
@@ -67,7 +67,8 @@ def _problem(console: Any, problem: dict[str, Any]) -> None:
     for part in ("expected", "got", "likely"):
         if problem.get(part) is not None:
             table.add_row(f"  {part}", _plain(problem[part]))
-    section = f", section {problem['section']}" if problem["section"] else ""
+    named = problem["where"].startswith("section ")  # a cell without a grade_id is named by its place
+    section = f" ({problem['section'] if named else 'section ' + problem['section']})" if problem["section"] else ""
     table.add_row("  cell", _plain(problem["where"] + section))
     if problem.get("line") and problem["state"] == "error":
         table.add_row("  line", f"{problem['line']} of {problem.get('raised_in') or problem['where']}")
