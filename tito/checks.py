@@ -67,7 +67,8 @@ def same(got: Any, want: Any, rtol: float = 1e-6, atol: float = 1e-9) -> bool:
     if isinstance(want, Mapping):
         return isinstance(got, dict) and set(got) == set(want) and all(
             same(got[k], want[k], rtol, atol) for k in want)
-    if isinstance(want, tuple):
+    mixed = isinstance(want, list) and any(isinstance(w, (tuple, str, Mapping, type(None))) for w in want)
+    if isinstance(want, tuple) or mixed:
         return isinstance(got, (tuple, list)) and len(got) == len(want) and all(
             same(g, w, rtol, atol) for g, w in zip(got, want))
     if isinstance(want, (np.ndarray, list)):
