@@ -6,7 +6,7 @@
 #     text_representation: {extension: .py, format_name: percent}
 #   kernelspec: {"display_name": "Python 3", "language": "python", "name": "python3"}
 #   language_info: {"name": "python"}
-#   tinytorch: {"module": "14_profiling", "release": "4be796acb796da1a"}
+#   tinytorch: {"module": "14_profiling", "release": "efe81dac3baaf131"}
 # ---
 
 # %% [markdown]
@@ -4203,7 +4203,7 @@ if __name__ == "__main__":
 
 # %% [markdown]
 """
-From batch 1 to 8 throughput rises steeply (the dispatch is shared by more samples), then it flattens out, and each sample waits longer. A service measured 5, 12, 35 and 65 ms at batch 1, 8, 32, 64:
+Throughput rises while the dispatch is shared by more samples, and each sample waits longer. On a larger model it flattens out once arithmetic, not dispatch, is what is paid for. A service measured 5, 12, 35 and 65 ms at batch 1, 8, 32, 64:
 """
 
 # %%
@@ -4339,11 +4339,11 @@ if __name__ == "__main__":
 
 # %% [markdown]
 """
-The one op *should* be compute-bound: what goes in and comes out is small. If it came out "unexplained", then because inside it NumPy makes several passes over an (n, m) array for each column, traffic that our door cannot see. The prediction describes the op as it *could* be written. The distance between the two is what Module 18 is about.
+The one op *should* be compute-bound: what goes in and comes out is small. If it came out "unexplained", the reason is that inside it NumPy makes several passes over an (n, m) array for each column, traffic that our door cannot see. The prediction describes the op as it *could* be written. The distance between the two is what Module 18 is about.
 
 ### Your calibration
 
-Every guess of this notebook was logged with how sure you were. A guess counts as right when it is the truth or within a tenth of it. Who is well calibrated is right in 60 % of the cases where she was 60 % sure; the two columns would then agree:
+Every guess of this notebook was logged with how sure you were. A guess counts as right when it is the truth or within a tenth of it. Someone well calibrated is right in 60 % of the cases where she was 60 % sure; the two columns would then agree:
 """
 
 # %%
@@ -4354,13 +4354,17 @@ if __name__ == "__main__":
         return said == truth if isinstance(said, str) or isinstance(truth, str) else abs(said - truth) <= 0.1 * abs(truth)
 
 
-    closed = [bet for bet in bets.values() if bet["truth"] is not None]
+    closed = [bet for bet in bets.values() if bet["answer"] is not None and bet["truth"] is not None]
     for low, high in ((0.5, 0.6), (0.6, 0.75), (0.75, 0.9), (0.9, 1.01)):
         group = [bet for bet in closed if low <= bet["sure"] < high]
         if group:
             sure, right = fmean(bet["sure"] for bet in group), fmean(was_right(bet) for bet in group)
             print(f"sure {sure:4.0%} {bar(sure, 1, 24):<24}   right {right:4.0%} {bar(right, 1, 24):<24} ({len(group)} guesses)")
-    print(f"on average you were {fmean(bet['sure'] for bet in closed):.0%} sure and {fmean(was_right(bet) for bet in closed):.0%} right")
+    if closed:
+        print(f"on average you were {fmean(bet['sure'] for bet in closed):.0%} sure and {fmean(was_right(bet) for bet in closed):.0%} right; "
+              f"{len(closed)} guesses prove little, so keep the habit")
+    else:
+        print("nothing was guessed: write your answers into the cells that begin with guess(...) and run again")
 
 # %% [markdown]
 """

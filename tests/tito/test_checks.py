@@ -9,7 +9,8 @@ from tito.checks import CheckFailed, check, check_raises, same
 @pytest.mark.parametrize(("got", "want"), [
     (2, 2), (2.0, 2), (np.int64(2), 2), (1 / 3, 0.333333333), (float("nan"), float("nan")), ("a", "a"), (None, None),
     (True, True), (np.True_, True), ([1, 2], (1, 2)), ({"a": 1.0}, {"a": 1}), ([[1, 2]], np.array([[1, 2]])),
-    (np.float32([0.1]), [0.1]), ((), ()), ([(), ("A",)], [(), ("A",)]), (["a", None], ["a", None]), (np.zeros((0, 3)), np.zeros((0, 3)))])
+    (np.float32([0.1]), [0.1]), ((), ()), ([(), ("A",)], [(), ("A",)]), (["a", None], ["a", None]),
+    (np.zeros((0, 3)), np.zeros((0, 3)))])
 def test_same(got, want):
     """Numbers within tolerance, whole numbers exactly, arrays by shape and value."""
     assert same(got, want)
