@@ -92,7 +92,7 @@ def test_a_wrong_answer_names_its_mistake(alpha, tito, write_in):
     write_in(alpha.notebook, double="return x * x")
     done = tito("test", "alpha")
     assert done.returncode == 1
-    for words in ("0 / 60", "double(21)", "42", "441", "you squared it", "double-check, section 1. Twice",
+    for words in ("0 / 60", "double(21)", "42", "441", "you squared it", "double-check (section 1. Twice)",
                   "half: section 2, cell 1", "Not complete yet"):
         assert words in done.stdout
     assert "Traceback" not in done.stdout + done.stderr
