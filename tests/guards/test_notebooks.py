@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from tito.notebooks.export import strip_scaffolding, target_numbers
 from tito.notebooks.read import grader, read_source, skill
 from tito.notebooks.release import is_untouched, release_notebook
 from tito.notebooks.twin import read_twin, write_twin
-from tito.project import Module, find_root, modules
+from tito.project import Module, find_module, find_root, modules
 
 ROOT = find_root(Path(__file__))
 MODULES = [module for module in modules(ROOT) if module.source.is_file()]
@@ -101,3 +102,10 @@ def test_importing_a_twin_full_of_stubs_runs_nothing(module, tmp_path):
 def test_nbdev_keeps_our_metadata():
     """The settings in pyproject.toml let nbdev-clean keep what nbgrader and the build need."""
     assert [str(fault) for fault in nbdev_faults(ROOT)] == []
+
+
+def test_the_header_of_profiling_adds_up_its_sections():
+    """The hours a learner is promised are the sum of what the sections say."""
+    text = find_module(ROOT, "profiling").source.read_text(encoding="utf-8")
+    promised = int(re.search(r"\((\d+) minutes; each section", text).group(1))
+    assert promised == sum(map(int, re.findall(r"^\*(\d+) minutes ·", text, re.MULTILINE)))
