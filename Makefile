@@ -19,17 +19,18 @@ build: $(VENV)/.ready-dev  ## rebuild modules/ and tinytorch/ from src/
 clean:  ## remove the environment
 	rm -rf $(VENV)
 
-$(BIN)/python:
+$(VENV)/.made:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "TinyTorch needs Python 3.10 or newer; say which with: make PYTHON=python3.12 ...")'
 	@echo "making the environment in $(VENV) ..."
 	@$(PYTHON) -m venv $(VENV)
+	@touch $@
 
-$(VENV)/.ready-notebook: pyproject.toml | $(BIN)/python
+$(VENV)/.ready-notebook: pyproject.toml | $(VENV)/.made
 	@echo "installing TinyTorch and what a learner needs (about a minute, once) ..."
 	@$(PIP) install -e '.[notebook,viz]'
 	@touch $@
 
-$(VENV)/.ready-dev: pyproject.toml | $(BIN)/python
+$(VENV)/.ready-dev: pyproject.toml | $(VENV)/.made
 	@echo "installing TinyTorch and what its tests need (a minute or two, once) ..."
 	@$(PIP) install -e '.[dev]'
 	@touch $@ $(VENV)/.ready-notebook

@@ -406,6 +406,7 @@ def test_what_ends_tito_ends_the_learners_process_too(root, alpha, tmp_path, wri
              double=f"import os, time; open({str(mark)!r}, 'w').write(str(os.getpid())); time.sleep(600)")
     process = subprocess.Popen([sys.executable, "-m", "tito", "test", "alpha"], cwd=root, stdin=subprocess.DEVNULL,
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+                               preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
                                env={**os.environ, "PYTHONPATH": str(HERE), "TMPDIR": str(scratch)})
     end = time.monotonic() + 30
     while not (mark.exists() and mark.read_text()) and time.monotonic() < end:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from tito import ui
+from tito.errors import TitoError
 
 
 @click.command(short_help="Profile a model: parameters, FLOPs, bytes, time, limits.")
@@ -24,8 +25,12 @@ def command(model: str, batch: int | None, iterations: int, remeasure: bool, as_
     """
     from tito.profiling import draw, profile_model
 
-    with ui.stages() as stage:
-        result = profile_model(model, batch, iterations, remeasure, stage)
+    try:
+        with ui.stages() as stage:
+            result = profile_model(model, batch, iterations, remeasure, stage)
+    except NotImplementedError as unwritten:
+        raise TitoError(f"the package holds an export that is not finished ({unwritten}); write it and export again, "
+                        "or bring the reference back with `tito build`") from unwritten
     if as_json:
         ui.print_json(result)
     else:

@@ -42,8 +42,11 @@ def grade(module: Module, source: str | None = None, timeout: float | None = Non
         result["tests"] = run_tests(module, {}, timeout or TESTS_SECONDS)
         result["exit_status"] = result["tests"]["status"]
         return result
-    say(f"{module.folder}: testing what the {submission.tested} exports")
-    result["tests"] = _test_export(submission, timeout or TESTS_SECONDS)
+    if any(cell["state"] == "timeout" for cell in result["cells"]):
+        result["tests"] = _summary(1, "not run, because a cell did not come to its end")
+    else:
+        say(f"{module.folder}: testing what the {submission.tested} exports")
+        result["tests"] = _test_export(submission, timeout or TESTS_SECONDS)
     full = result["score"] == result["max_score"] > 0
     result["exit_status"] = 0 if full and result["tests"]["status"] == 0 else 2 if result["tests"]["status"] == 2 else 1
     return result
