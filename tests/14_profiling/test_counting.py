@@ -372,7 +372,7 @@ def test_models_that_fix_their_batch():
     with pytest.raises(ValueError, match="last axis is 12"):  # its own error, about the shape that came
         count_flops(fixed, (64, 6))
     odd = Model(lambda self, x: x.reshape(32, -1) * (self.weight + 1.0), weight=Tensor([1.0], requires_grad=True))
-    with pytest.raises(ValueError, match="193 FLOPs do not divide evenly among 32 samples"):
+    with pytest.raises(ValueError, match=r"193.*32"):
         count_flops(odd, (32, 6))
     assert flop_report(odd, (32, 6)).total == 193 and flop_report(odd, (32, 6)).per_sample is None
 

@@ -55,7 +55,7 @@ class Attention(Layer):
 def test_a_traced_buffer_has_its_nominal_size():
     for n in (0, 1, 1000, 10**7):
         traced = trace_memory(lambda n=n: np.zeros(n, np.uint8))  # not touched, yet counted
-        assert n <= traced.growth <= n + 1024 and traced.peak >= traced.growth
+        assert n <= traced.growth <= n + 4096 and traced.peak >= traced.growth  # a test runner's thread may allocate
         assert traced.result.nbytes == n
 
 

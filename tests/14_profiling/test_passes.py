@@ -14,6 +14,7 @@ from tinytorch.core.losses import CrossEntropyLoss
 from tinytorch.core.tensor import Tensor, listen, op, same_shape, scope, thread_state
 from tinytorch.perf.profiling import (
     MachineLimits,
+    Work,
     count_both_passes,
     count_flops,
     flop_report,
@@ -22,6 +23,7 @@ from tinytorch.perf.profiling import (
     profile_batch_sizes,
     profile_forward_pass,
     profile_layer,
+    rates,
     short,
 )
 
@@ -64,6 +66,23 @@ def test_keys_of_a_layers_profile():
     has(got, {"layer_type": str, "parameters": int, "flops": int, "contractions": int, "latency_ms": float,
               "gflops_per_second": float, **MEMORY, **VERDICT})
     assert (got["layer_type"], got["parameters"], got["flops"]) == ("Linear", 8_256, 2 * 128 * 64 * 32)
+
+
+def test_a_layers_profile_hands_on_what_it_was_given(clock):
+    got = profile_layer(Slow(Linear(128, 64), clock.advance, 4.0), (32, 128), limits=MACHINE, clock=clock, iterations=3)
+    assert (got["latency_ms"], got["gflops_per_second"]) == (4.0, pytest.approx(0.131072))
+    assert got["computational_efficiency"] == pytest.approx(0.131072 / 50)
+    assert got["workload"]["model"] == "Slow" and "layers" not in got and "latency" not in got
+
+
+def test_rates_divide_work_by_its_own_time():
+    work = Work(524_288, 3 * 1024**2, contractions=500_000)
+    got = rates(work, 0.5, MACHINE)  # 524,288 FLOPs in half a millisecond: 1.048576e9 a second; 3 MB: 6,000 MB
+    assert got == {"flops": 524_288, "contractions": 500_000, "latency_ms": 0.5,
+                   "gflops_per_second": pytest.approx(1.048576), "memory_bandwidth_mbs": pytest.approx(6000.0),
+                   "computational_efficiency": pytest.approx(1.048576 / 50)}
+    nothing = rates(work, 0.0, MACHINE)
+    assert nothing["gflops_per_second"] == nothing["memory_bandwidth_mbs"] == nothing["computational_efficiency"] == 0
 
 
 def test_keys_of_a_forward_profile():

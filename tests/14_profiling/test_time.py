@@ -82,6 +82,12 @@ def test_equal_times_have_no_spread():
     assert (got["std"], got["iqr"], got["ci95"], got["unsupported"]) == (0.0, 0.0, (3.0, 3.0), [])
 
 
+@pytest.mark.parametrize(("n", "unsupported"), [(5, ["p50", "p95", "p99"]), (6, ["p95", "p99"]), (71, ["p95", "p99"]),
+                                                (72, ["p99"]), (367, ["p99"]), (368, [])])
+def test_a_percentile_is_supported_from_its_least_number_on(n, unsupported):
+    assert summarize([float(i) for i in range(n)])["unsupported"] == unsupported
+
+
 # ---------------------------------------------------------------- a clock that is handed in
 
 
