@@ -19,6 +19,29 @@ def test_nn_names_are_the_core_ones():
     assert through_nn is layers
 
 
+def test_nn_hands_on_only_what_core_has():
+    import importlib
+
+    import tinytorch.nn as nn
+
+    for name in nn.__all__:
+        thing = getattr(nn, name)
+        if isinstance(thing, type):
+            assert getattr(importlib.import_module(thing.__module__), name) is thing
+            assert thing.__module__.startswith("tinytorch.core.")
+        else:
+            assert importlib.import_module(f"tinytorch.nn.{name}") is thing
+            assert thing.__name__ == f"tinytorch.core.{name}"
+
+
+def test_transformer_is_another_name_of_transformers():
+    import tinytorch.core.transformer as one
+    from tinytorch.core import transformers
+    from tinytorch.core.transformer import GPT
+
+    assert one is transformers and GPT is transformers.GPT
+
+
 def test_perf_hands_on_the_profiler():
     import tinytorch.perf
     from tinytorch.perf.profiling import Profiler
@@ -46,14 +69,3 @@ def test_the_seven_line_example(capsys):
     print(f"{profiler.measure_latency(layer, x, warmup=1, iterations=5) > 0}")
     # 1024 * 512 + 512 parameters; 2 FLOPs per multiply-add, 1024 * 512 of them
     assert capsys.readouterr().out.splitlines() == ["524,800 parameters", "1,048,576 FLOPs", "True"]
-
-
-def test_zoo_names_factories_and_shapes():
-    from tinytorch import zoo
-
-    factory, shape = zoo.models()["digits_mlp"]
-    model = factory()
-    assert sum(p.size for p in model.parameters()) == 64 * 32 + 32 + 32 * 10 + 10 == 2410
-    from tinytorch.core.tensor import Tensor
-
-    assert model(Tensor(np.zeros(shape))).shape == (shape[0], 10)

@@ -34,7 +34,7 @@ def _inside(value: Any, digits: int, depth: int = 4) -> str:
 
 def show(value: Any, limit: int = 160, digits: int = 6) -> str:
     """Return a value as one short line: thousands separated, floats rounded, long arrays cut."""
-    if isinstance(value, bool) or value is None or isinstance(value, str):
+    if isinstance(value, bool) or value is None or isinstance(value, (str, bytes)):
         text = repr(value)
     elif isinstance(value, int):
         text = f"{value:,}"
@@ -53,7 +53,7 @@ def same(got: Any, want: Any, rtol: float = 1e-6, atol: float = 1e-9) -> bool:
     """
     import numpy as np
 
-    if isinstance(want, bool) or want is None or isinstance(want, str):
+    if isinstance(want, bool) or want is None or isinstance(want, (str, bytes)):
         return isinstance(got, (bool, np.bool_) if isinstance(want, bool) else type(want)) and bool(want == got)
     if isinstance(want, (int, float, complex, np.number)):
         if isinstance(got, (bool, np.bool_)) or not isinstance(got, (int, float, complex, np.number)):
@@ -67,7 +67,9 @@ def same(got: Any, want: Any, rtol: float = 1e-6, atol: float = 1e-9) -> bool:
     if isinstance(want, Mapping):
         return isinstance(got, dict) and set(got) == set(want) and all(
             same(got[k], want[k], rtol, atol) for k in want)
-    mixed = isinstance(want, list) and any(isinstance(w, (tuple, str, Mapping, type(None))) for w in want)
+    mixed = isinstance(want, list) and (
+        any(isinstance(w, (tuple, str, bytes, Mapping, type(None))) for w in want)
+        or len({len(w) if isinstance(w, list) else -1 for w in want}) > 1)
     if isinstance(want, tuple) or mixed:
         return isinstance(got, (tuple, list)) and len(got) == len(want) and all(
             same(g, w, rtol, atol) for g, w in zip(got, want))
@@ -83,8 +85,8 @@ def same(got: Any, want: Any, rtol: float = 1e-6, atol: float = 1e-9) -> bool:
         if b.dtype.kind in "biuSU":
             return bool(np.array_equal(a, b))
         return bool(np.allclose(a, b, rtol=rtol, atol=atol, equal_nan=True))
-    raise TypeError(f"check: cannot compare with a {type(want).__name__}; want a number, text, bool, None, tuple, "
-                    "dict, list or array")
+    raise TypeError(f"check: cannot compare with a {type(want).__name__}; want a number, text, bytes, bool, None, "
+                    "tuple, dict, list or array")
 
 
 def _lists(value: Any) -> Any:
@@ -98,7 +100,7 @@ def check(what: str, got: Any, want: Any, mistakes: Mapping[Any, str] | None = N
     Args:
         what: the check in a few words, printed either way.
         got: the learner's value.
-        want: the right value, plain: number, text, bool, None, tuple, dict, list or array.
+        want: the right value, plain: number, text, bytes, bool, None, tuple, dict, list or array.
         mistakes: wrong value -> the mistake that gives exactly that value.
         rtol: relative tolerance for floats.
         atol: absolute tolerance for floats.

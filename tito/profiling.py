@@ -1,8 +1,11 @@
-"""What `tito profile` does: train a digits model for a moment, profile it, draw the result; data first."""
+"""What `tito profile` does: count a model on shapes; if it fits, build it, train it if it reads digits, profile it."""
 
 from __future__ import annotations
 
+import importlib
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from tito import ui
@@ -10,20 +13,89 @@ from tito.errors import TitoError
 
 Stage = Callable[..., None]
 EPOCHS, BATCH, SEED = 20, 64, 0
+ROWS = 45  # a table of layers is cut at the depth that keeps it this short
 
 
 def _quiet(text: str, done: int = 0, total: int | None = None) -> None:
     """Show nothing."""
 
 
-def train_on_digits(model: Any, stage: Stage = _quiet) -> dict[str, Any]:
-    """Train ``model`` on the shipped digits for a moment; return what came of it on the held-out images."""
+def find_model(name: str, input_shape: tuple[int, ...] | None = None) -> tuple[Callable[[], Any], tuple[int, ...]]:
+    """Return (factory, input shape) of the zoo's model ``name`` or of ``package.module:factory``.
+
+    ``input_shape`` overrules the zoo's; for a factory of one's own it must be given.
+    """
+    import difflib
+
+    from tinytorch import zoo
+
+    if ":" not in name:
+        models = zoo.models()
+        if name not in models:
+            close = difflib.get_close_matches(name, models, n=2, cutoff=0.4) or list(models)
+            raise TitoError(f"there is no model {name!r} in the zoo; there is {', '.join(close)} "
+                            "(a model of your own: package.module:factory)")
+        factory, shape = models[name]
+        return factory, input_shape or shape
+    module_name, _, attribute = name.partition(":")
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        factory = getattr(importlib.import_module(module_name), attribute)
+    except Exception as error:  # whatever the module raises while it is imported
+        raise TitoError(f"{name}: {type(error).__name__}: {error}") from error
+    finally:
+        sys.path.remove(str(Path.cwd()))
+    if not callable(factory):
+        raise TitoError(f"{name} is a {type(factory).__name__}; want a function or class that makes a model")
+    if input_shape is None:
+        raise TitoError(f"{name}: say what goes in, batch first, like --input-shape 32,784")
+    return factory, input_shape
+
+
+def count_model(factory: Callable[[], Any], shape: tuple[int, ...]) -> Any:
+    """Build the model under ``shape_only`` and return its ``FlopReport``: no weight is allocated, nothing computed."""
+    from tinytorch.core.tensor import shape_only
+    from tinytorch.perf.profiling import flop_report
+
+    with shape_only():
+        model = factory()
+    return flop_report(model, shape)
+
+
+def memory_available() -> int:
+    """Return the bytes this process may still take: what the machine has free, or less where a container says so."""
+    import psutil
+
+    free = psutil.virtual_memory().available
+    group = Path("/sys/fs/cgroup")
+    try:
+        limit, used = ((group / name).read_text().strip() for name in ("memory.max", "memory.current"))
+        free = free if limit == "max" else min(free, int(limit) - int(used))
+    except (OSError, ValueError):
+        pass  # no such container
+    return free
+
+
+def memory_needed(report: Any) -> int:
+    """Return a floor of the bytes that building and running takes: float32 weights, and what the widest op touches."""
+    return 4 * report.parameters + report.widest_op
+
+
+def train_on_digits(model: Any, stage: Stage = _quiet, flat: bool = True) -> dict[str, Any]:
+    """Train ``model`` on the shipped digits for a moment; return what came of it on the held-out images.
+
+    Images are rows of 64 pixels, or with ``flat=False`` (1, 8, 8).
+    """
     from tinytorch.core.dataloader import DataLoader, TensorDataset, load_digits
     from tinytorch.core.losses import CrossEntropyLoss
     from tinytorch.core.optimizers import Adam
     from tinytorch.core.training import Trainer
 
-    train, test = (TensorDataset(*load_digits(split)) for split in ("train", "test"))
+    def dataset(split: str) -> Any:
+        images, labels = load_digits(split)
+        return TensorDataset(images if flat else images.reshape(-1, 1, 8, 8), labels)
+
+    train, test = dataset("train"), dataset("test")
     loader = DataLoader(train, batch_size=BATCH, shuffle=True, seed=SEED)
     text, total = "training on handwritten digits", EPOCHS * len(loader)
     trainer = Trainer(model, Adam(model.parameters(), lr=0.01), CrossEntropyLoss())
@@ -35,38 +107,55 @@ def train_on_digits(model: Any, stage: Stage = _quiet) -> dict[str, Any]:
     return {"images": len(train), "held_out": len(test), "epochs": EPOCHS, "accuracy": found.accuracy}
 
 
-def profile_model(name: str, batch: int | None = None, iterations: int = 100, remeasure: bool = False,
-                  stage: Stage = _quiet) -> dict[str, Any]:
-    """Profile the zoo's model ``name`` and return plain data: workload, limits, training, the forward profile."""
-    import difflib
+def profile_model(name: str, batch: int | None = None, iterations: int | None = None, remeasure: bool = False,
+                  stage: Stage = _quiet, input_shape: tuple[int, ...] | None = None,
+                  count_only: bool = False) -> dict[str, Any]:
+    """Count the model ``name`` and, unless ``count_only`` or too big for this machine, profile a forward pass.
 
+    Returns plain data: ``count`` always; then ``training``, ``limits`` and ``profile``, or ``not_run``: why not.
+    """
+    from tinytorch import zoo
+    from tinytorch.core.autograd import no_grad
+    from tinytorch.core.layers import manual_seed
+
+    factory, shape = find_model(name, input_shape)
+    shape = (batch or shape[0], *shape[1:])
+    stage("counting on shapes")
+    report = count_model(factory, shape)
+    result = {"model": name, "input_shape": list(shape), "count": _plain(report.to_dict())}
+    needed, free = memory_needed(report), memory_available()
+    if count_only or needed > free:
+        why = "asked only to count" if count_only else (
+            f"running it takes at least {needed / 1e9:,.1f} GB, and {free / 1e9:,.1f} GB are free")
+        return {**result, "not_run": why}
+    stage(f"building {name}")
+    manual_seed(SEED)
+    model = factory()
+    digits = factory in zoo.TRAINED_ON_DIGITS
+    result["training"] = train_on_digits(model, stage, flat=len(shape) == 2) if digits else None
+    getattr(model, "eval", lambda: None)()
+    with no_grad():
+        return {**result, **_measure(model, shape, digits, iterations, remeasure, stage)}
+
+
+def _measure(model: Any, shape: tuple[int, ...], digits: bool, iterations: int | None, remeasure: bool,
+             stage: Stage) -> dict[str, Any]:
+    """Profile a forward pass on this machine: its limits and the profile, as plain data."""
     import numpy as np
 
-    from tinytorch import zoo
     from tinytorch.core.tensor import Tensor
-    from tinytorch.perf.profiling import machine_limits, profile_forward_pass
+    from tinytorch.perf.profiling import machine_limits, make_input, profile_forward_pass
 
-    models = zoo.models()
-    if name not in models:
-        close = difflib.get_close_matches(name, models, n=2, cutoff=0.4) or list(models)
-        raise TitoError(f"there is no model {name!r} in the zoo; there is {', '.join(close)}")
-    factory, shape = models[name]
-    shape = (batch or shape[0], *shape[1:])
-    rng = np.random.default_rng(SEED)
-    model = factory(rng)
-    trained = None
-    images = rng.standard_normal(shape).astype(np.float32)
-    if factory in zoo.TRAINED_ON_DIGITS:
+    x = make_input(model, shape)
+    if digits:
         from tinytorch.core.dataloader import load_digits
 
-        trained = train_on_digits(model, stage)
-        images = np.resize(load_digits("test")[0], shape)
-    model.eval()
+        x = Tensor(np.resize(load_digits("test")[0], shape))
     stage("measuring this machine's limits")
     limits = machine_limits(refresh=remeasure)
     stage("profiling: counting, memory, time")
-    profile = profile_forward_pass(model, Tensor(images), limits=limits, iterations=iterations)
-    return {"model": name, "input_shape": list(shape), "training": trained, "profile": _plain(profile),
+    profile = profile_forward_pass(model, x, limits=limits, iterations=iterations)
+    return {"profile": _plain(profile),
             "limits": {"peak_gflops": limits.peak_gflops, "dispatch_us": limits.dispatch_us,
                        "bandwidth_gbs": limits.bandwidth(2**30), "source": limits.source}}
 
@@ -80,15 +169,124 @@ def _plain(value: Any) -> Any:
     return value.item() if hasattr(value, "item") else value
 
 
-def draw(result: dict[str, Any]) -> None:
-    """Print a profile for a person: what was run, the table layer by layer, the six lines, the verdict."""
+def _tree_rows(cost: dict[str, Any], depth: int = 0) -> list[dict[str, Any]]:
+    """Return a count's layers as rows with name, type, depth, calls, parameters, flops, contractions, bytes."""
+    own = {key: value for key, value in cost.items() if key != "children"} | {"depth": depth}
+    return [own] + [row for child in cost["children"] for row in _tree_rows(child, depth + 1)]
+
+
+def _shallow(rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], int]:
+    """Return the rows down to the deepest level that keeps the table short (at least one), and how many it cut.
+
+    A share is of time a layer spends itself; what is cut is added to the row that holds it.
+    """
+    levels = range(max(row["depth"] for row in rows), 0, -1)
+    depth = next((d for d in levels if sum(row["depth"] <= d for row in rows) <= ROWS), 1)
+    kept: list[dict[str, Any]] = []
+    for row in rows:
+        if row["depth"] <= depth:
+            kept.append(dict(row))
+        elif "share" in row:
+            kept[-1]["share"] += row["share"]
+    return kept, len(rows) - len(kept)
+
+
+def _merged(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return a count's rows with each run of layers alike, such as a GPT's blocks, as one row ``0-11 ..., each``."""
+    out: list[dict[str, Any]] = []
+    for row in rows:
+        alike = [key for key in row if key != "name"]
+        if out and all(out[-1].get(key) == row[key] for key in alike):
+            out[-1]["name"] = f"{out[-1]['name'].split('-')[0]}-{row['name'].rsplit('.', 1)[-1]}"
+        else:
+            out.append(dict(row))
+    return [row | {"type": f"{row['type']}, each"} if "-" in row["name"] else row for row in out]
+
+
+def _ms(value: float) -> str:
+    """Write milliseconds: four decimals, and one from 100 on."""
+    return f"{value:.4f}" if value < 100 else f"{value:,.1f}"
+
+
+def _layers_table(rows: list[dict[str, Any]], console: Any, measured: bool) -> Any:
+    """Return the rich table of layers: counts, and where they were measured times and verdicts."""
     from rich.table import Table
 
-    from tinytorch.perf.profiling import headline, short
+    from tinytorch.perf.profiling import short
 
-    console, profile, limits = ui.console(), result["profile"], result["limits"]
-    shape = tuple(result["input_shape"])
-    console.print(f"{result['model']} on {shape}, float32, evaluation mode, no gradient")
+    wide, narrow = console.width >= 78, console.width < 56
+    keys = ("parameters", "flops", "bytes") if wide else ("flops",) if measured else ("parameters", "flops")
+    titles = [{"parameters": "params", "flops": "FLOPs"}.get(key, key) for key in keys]
+    titles += [*(["ms"] if measured else []), "share", *(["GFLOP/s"] if measured and wide else [])]
+    words = [] if narrow or not measured else ["bottleneck", "limited by"] if wide else ["limited by"]
+    exact = wide and max(max(row["flops"], row["bytes"], row["parameters"]) for row in rows) < 1_000_000
+    lines = []
+    for row in rows:
+        last = row["name"].rsplit(".", 1)[-1]
+        own = row["type"] if not row["depth"] or last == row["type"] else f"{last} {row['type']}"
+        cells = ["  " * row["depth"] + own + (f" x{row['calls']}" if row["calls"] > 1 else "")]
+        cells += [f"{row[key]:,}" if exact else short(row[key]) for key in keys]
+        if measured:
+            cells += [_ms(row["latency_ms"]), f"{row['share']:.0%}"]
+            cells += [f"{row['gflops_per_second']:.2f}"] if wide else []
+            cells += [row[word.replace(" ", "_")] for word in words]
+        else:
+            cells.append(f"{row['flops'] / rows[0]['flops']:.0%}" if rows[0]["flops"] else "-")
+        lines.append(cells)
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("layer", overflow="ellipsis", no_wrap=True)
+    for i, title in enumerate(titles + words, 1):  # only the names may shrink on a narrow screen
+        table.add_column(title, justify="right" if title in titles else "left", no_wrap=True,
+                         min_width=max(len(title), *(len(cells[i]) for cells in lines)))
+    for cells in lines:
+        table.add_row(*cells)
+    return table
+
+
+def draw(result: dict[str, Any]) -> None:
+    """Print a profile for a person: what was run, the table layer by layer, the six lines, the verdict."""
+    console = ui.console()
+    (_draw_count if "not_run" in result else _draw_profile)(result, console)
+
+
+def _draw_layers(rows: list[dict[str, Any]], console: Any, measured: bool) -> None:
+    """Print the table of layers, and what was left out of it."""
+    kept, cut = _shallow(rows)
+    console.print(_layers_table(kept if measured else _merged(kept), console, measured))
+    if cut:
+        console.print(f"{cut} deeper layers are in --json")
+
+
+def _draw_count(result: dict[str, Any], console: Any) -> None:
+    """Print what counting found, and why the model was not run."""
+    count = result["count"]
+    console.print(f"{result['model']} on {tuple(result['input_shape'])}, counted on shapes")
+    console.print(f"Not run: {result['not_run']}.\n")
+    _draw_layers(_tree_rows(count["by_layer"]), console, measured=False)
+    per_sample = count["per_sample"]
+    console.print(f"\nParameters: {count['parameters']:,} ({4 * count['parameters'] / 1e9:,.4g} GB in float32)")
+    console.print(f"FLOPs:      {count['total']:,}" + (f" ({per_sample:,} per sample)" if per_sample else ""))
+    console.print(f"            {count['contractions']:,} of them contractions")
+    console.print(f"\n{count['convention'][0].upper()}{count['convention'][1:]}")
+    _draw_doubts(count["uncounted"], count["never_called"], console)
+
+
+def _draw_doubts(uncounted: Any, never_called: list[str], console: Any) -> None:
+    """Name what the numbers leave out."""
+    if uncounted:
+        console.print(f"Not counted, for want of a cost rule: {', '.join(uncounted)}")
+    if never_called:
+        console.print(f"Never called in forward: {', '.join(never_called)}")
+
+
+def _draw_profile(result: dict[str, Any], console: Any) -> None:
+    """Print what was measured."""
+    from rich.table import Table
+
+    from tinytorch.perf.profiling import headline
+
+    profile, limits = result["profile"], result["limits"]
+    console.print(f"{result['model']} on {tuple(result['input_shape'])}, float32, evaluation mode, no gradient")
     if result["training"]:
         done = result["training"]
         console.print(f"trained {done['epochs']} epochs on {done['images']:,} UCI digits: "
@@ -96,25 +294,9 @@ def draw(result: dict[str, Any]) -> None:
     console.print(f"this machine: {limits['peak_gflops']:.3g} GFLOP/s, {limits['bandwidth_gbs']:.3g} GB/s from memory, "
                   f"{limits['dispatch_us']:.2g} µs to dispatch an op")
     console.print(limits["source"] + "\n")
-    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
-    wide, narrow = console.width >= 78, console.width < 56
-    table.add_column("layer", overflow="fold", min_width=10)
-    for title in ("params", "FLOPs", "bytes", "ms", "share", "GFLOP/s") if wide else ("FLOPs", "ms", "share"):
-        table.add_column(title, justify="right", no_wrap=True)
-    for title in () if narrow else ("bottleneck", "limited by"):
-        table.add_column(title, no_wrap=True)
-    for row in profile["layers"]:
-        own = f"{row['name'].rsplit('.', 1)[-1]} {row['type']}" if row["depth"] else row["type"]
-        name = "  " * row["depth"] + own
-        time = [f"{row['latency_ms']:.4f}", f"{row['share']:.0%}"]
-        cells = [f"{row['parameters']:,}", f"{row['flops']:,}", f"{row['bytes']:,}", *time,
-                 f"{row['gflops_per_second']:.2f}"] if wide else [short(row["flops"]), *time]
-        if wide and max(row["flops"], row["bytes"], row["parameters"]) >= 10_000_000:
-            cells[:3] = [short(row["parameters"]), short(row["flops"]), short(row["bytes"])]
-        table.add_row(name, *cells, *(() if narrow else (row["bottleneck"], row["limited_by"])))
-    console.print(table)
-    console.print(f"ms: with the layers inside, a listener at each: {profile['layers'][0]['latency_ms']:.4f} so, "
-                  f"{profile['latency_ms']:.4f} without; a multiply-add is 2 FLOPs")
+    _draw_layers(profile["layers"], console, measured=True)
+    console.print(f"ms: with the layers inside, a listener at each: {_ms(profile['layers'][0]['latency_ms'])} so, "
+                  f"{_ms(profile['latency_ms'])} without; a multiply-add is 2 FLOPs")
     console.print()
     lines = Table.grid(padding=(0, 1, 0, 0))
     for line in headline(profile):
@@ -123,5 +305,4 @@ def draw(result: dict[str, Any]) -> None:
     console.print(f"\n{profile['advice']}")
     for warning in profile["latency"]["warnings"]:
         console.print(f"Doubt: {warning}")
-    if profile["uncounted"]:
-        console.print(f"Not counted, for want of a cost rule: {', '.join(profile['uncounted'])}")
+    _draw_doubts(profile["uncounted"], result["count"]["never_called"], console)

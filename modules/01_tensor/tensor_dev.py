@@ -6,7 +6,7 @@
 #     text_representation: {extension: .py, format_name: percent}
 #   kernelspec: {"display_name": "Python 3", "language": "python", "name": "python3"}
 #   language_info: {"name": "python"}
-#   tinytorch: {"module": "01_tensor", "release": "9a7a135e9993296d"}
+#   tinytorch: {"module": "01_tensor", "release": "e687f93687419207"}
 # ---
 
 # %% [markdown]
@@ -716,7 +716,7 @@ def _as_tensors(operation, inputs):
     for x in inputs:
         if isinstance(x, Tensor):
             out.append(x)
-        elif isinstance(x, (int, float)) and not isinstance(x, np.generic):
+        elif isinstance(x, (int, float)):  # np.float64, the result of np.sqrt(2), is a Python float too
             like = floats or (types if isinstance(x, int) else []) or [np.float32]
             dtype = like[0] if len(like) == 1 else np.result_type(*like)
             out.append(_number(x, dtype))

@@ -6,7 +6,7 @@
 #     text_representation: {extension: .py, format_name: percent}
 #   kernelspec: {"display_name": "Python 3", "language": "python", "name": "python3"}
 #   language_info: {"name": "python"}
-#   tinytorch: {"module": "06_optimizers", "release": "7f107885152a7c24"}
+#   tinytorch: {"module": "06_optimizers", "release": "a421fbfbf7ed0e42"}
 # ---
 
 # %% [markdown]
@@ -544,6 +544,39 @@ if __name__ == "__main__":
     print(f"momentum 0.8, lr 0.019: {steps_needed(lambda p: SGD(p, lr=0.019, momentum=0.8))} steps")
     for rate in (0.25, 0.5, 1.0, 2.0):
         print(f"Adam, lr {rate:<4}: {steps_needed(lambda p, lr=rate: Adam(p, lr))} steps")
+
+# %% [markdown]
+"""
+**The picture.** The ravine from above, its lines of equal loss drawn, and the first sixty steps of three walkers from the same place:
+"""
+
+# %%
+if __name__ == "__main__":
+    import matplotlib.pyplot as plt
+
+
+    def footprints(make, steps=60):
+        """Walk from (10, 1); return the places, one row for each step."""
+        p = Tensor([10.0, 1.0], requires_grad=True)
+        optimizer, places = make([p]), [p.data.copy()]
+        for _ in range(steps):
+            optimizer.zero_grad()
+            ravine(p).backward()
+            optimizer.step()
+            places.append(p.data.copy())
+        return np.array(places)
+
+
+    figure, rows = plt.subplots(3, 1, figsize=(10, 6), layout="constrained", sharex=True, sharey=True)
+    a, b = np.meshgrid(np.linspace(-7, 11, 200), np.linspace(-1.2, 1.2, 100))
+    for axes, colour, name, make in zip(rows, ("#0072B2", "#D55E00", "#009E73"), ("SGD, lr 0.019", "SGD, lr 0.019, momentum 0.8", "Adam, lr 0.5"),
+                                        (lambda p: SGD(p, lr=0.019), lambda p: SGD(p, lr=0.019, momentum=0.8), lambda p: Adam(p, 0.5))):
+        places = footprints(make)
+        axes.contour(a, b, a**2 / 2 + 50 * b**2, levels=[0.1, 1, 5, 15, 40, 80], colors="#BBBBBB", linewidths=0.8)
+        axes.plot(*places.T, "o-", color=colour, markersize=3, linewidth=1)
+        axes.plot(0, 0, "k+", markersize=12)
+        axes.set(title=f"{name}: after sixty steps at ({places[-1, 0]:.2f}, {places[-1, 1]:.2f})", ylabel="b")
+    _ = axes.set_xlabel("a")
 
 # %% [markdown]
 """

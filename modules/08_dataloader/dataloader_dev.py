@@ -6,7 +6,7 @@
 #     text_representation: {extension: .py, format_name: percent}
 #   kernelspec: {"display_name": "Python 3", "language": "python", "name": "python3"}
 #   language_info: {"name": "python"}
-#   tinytorch: {"module": "08_dataloader", "release": "6084616e1ded8e3c"}
+#   tinytorch: {"module": "08_dataloader", "release": "4158460320a8ca05"}
 # ---
 
 # %% [markdown]
@@ -520,13 +520,16 @@ A list of batches holds a second copy of all the data, in one fixed order. A loa
 **Task.** Finish `DataLoader`. `len(loader)` is the number of batches (count, do not cut). Iterating takes the order of `self.epoch`, counts that epoch as begun (`self.epoch += 1`), cuts the order and yields one batch after
 another. Given: `__init__`, and `self.fetch(indices)`, which asks the dataset.
 
+One more thing, for a run that goes on in the middle of an epoch (Module 07). It sets `loader.first_batch = 20`: then the *next* loop begins with batch 20 of its epoch and does not fetch the 20 before it; opening and decoding them would be work for nothing,
+and might draw random numbers. The loops after that are whole again, so iterating sets `self.first_batch` back to 0. `len(loader)` stays the number of all batches.
+
 A loader without a seed draws one from the framework's own generator, so `manual_seed(0)` at the top of a program makes its orders repeat too.
 
 <details><summary>Hint 1: idea</summary>
 Everything is there: <code>epoch_order</code>, <code>cut_batches</code>, <code>fetch</code>. A method with <code>yield</code> in it is an iterator.
 </details>
 <details><summary>Hint 2: approach</summary>
-Whole batches are <code>n // batch_size</code>; there is one more when something is left over and it is not dropped. Count the epoch <em>before</em> the first <code>yield</code>, so that a loop left early counts as well.
+Whole batches are <code>n // batch_size</code>; there is one more when something is left over and it is not dropped. Count the epoch, and set <code>first_batch</code> back, <em>before</em> the first <code>yield</code>, so that a loop left early counts as well. The pieces are a list: a slice of it leaves out the first ones.
 </details>
 <details><summary>Hint 3: worked example, other numbers</summary>
 45 examples by 10: <code>divmod(45, 10)</code> is <code>(4, 5)</code>: five batches, or four with <code>drop_last</code>.
@@ -539,7 +542,8 @@ class DataLoader:
     """Hand out a dataset in batches: ``for x, y in DataLoader(dataset, 32, shuffle=True, seed=0): ...``.
 
     The order of an epoch depends on ``(seed, epoch)`` alone; ``epoch`` counts the loops begun and may be set to go on
-    where another run stopped. A dataset is anything with ``len()`` and ``[i]``.
+    where another run stopped, and ``first_batch`` says with which batch the next loop begins, once. A dataset is
+    anything with ``len()`` and ``[i]``.
     """
 
     def __init__(self, dataset, batch_size=32, shuffle=False, seed=None, drop_last=False):
@@ -552,7 +556,7 @@ class DataLoader:
             raise ValueError(f"DataLoader: seed {seed!r} came; want a whole number, 0 or more")
         self.dataset, self.batch_size = dataset, positive("batch_size", batch_size)
         self.shuffle, self.drop_last = bool(shuffle), bool(drop_last)
-        self.seed, self.epoch = int(seed), 0
+        self.seed, self.epoch, self.first_batch = int(seed), 0, 0
 
     def fetch(self, indices):
         """Return the examples with these numbers as one batch."""
@@ -594,6 +598,26 @@ if __name__ == "__main__":
         check("going back to epoch 0", targets(again) == first, True)
         next(iter(loader))
         check("a loop left early counts", loader.epoch, 3, {2: "the epoch is counted at the end of the loop"})
+        loader.epoch, loader.first_batch = 0, 2
+        check("beginning with batch 2 of epoch 0: the last two targets of that epoch", targets(loader) == first[8:], True, {False: "the batches before it must be passed over, in the same order"})
+        check("the loop after that is whole, and of epoch 1", targets(loader) == second, True, {False: "first_batch holds for one loop; set it back to 0"})
+        asked = []
+
+        class Asked(Dataset):
+            """Remembers which examples it was asked for."""
+
+            def __len__(self):
+                return 10
+
+            def __getitem__(self, i):
+                asked.append(i)
+                return (i, i)
+
+        late = DataLoader(Asked(), 4)
+        late.first_batch = 1
+        check("and it still has three batches", len(late), 3, {2: "len() counts all batches"})
+        next(iter(late))
+        check("examples that were asked for", asked, [4, 5, 6, 7], {tuple(range(8)): "batch 0 was fetched for nothing"})
         check("inputs and targets belong together", all((10 * x.data == y.data).all() for x, y in loader), True)
         check("a plain list of pairs", [x.shape for x, _ in DataLoader([(np.zeros(2), 0)] * 3, 2)], [(2, 2), (1, 2)])
         check_raises("batches of 0", ValueError, lambda: DataLoader(ten, 0), must_say="batch_size is 0")
@@ -618,24 +642,39 @@ if __name__ == "__main__":
     from tinytorch.core.training import Trainer
 
 
-    def accuracy(train, test, shuffle):
-        """Train 64-32-10 for eight epochs; return the share of test images that it reads rightly."""
-        rng = np.random.default_rng(0)
+    losses = {}
+
+
+    def accuracy(name, train, test, shuffle):
+        """Train 64-32-10 for eight epochs, noting the losses; return the share of test images that it reads rightly."""
+        losses[name], rng = [], np.random.default_rng(0)
         model = Sequential(Linear(64, 32, rng=rng), ReLU(), Linear(32, 10, rng=rng))
         trainer = Trainer(model, Adam(model.parameters(), lr=0.01), CrossEntropyLoss())
-        trainer.fit(DataLoader(TensorDataset(*train), 32, shuffle=shuffle, seed=0), epochs=8)
+        trainer.fit(DataLoader(TensorDataset(*train), 32, shuffle=shuffle, seed=0), epochs=8, on_batch=lambda progress: losses[name].append(progress.loss))
         return trainer.evaluate(DataLoader(TensorDataset(*test), 256)).accuracy
 
 
     (x, y), (x_all, y_all) = load_digits("train"), load_digits(None)
     by_digit = np.argsort(y, kind="stable")
-    print(f"(a) every fifth of each digit held out: {accuracy((x, y), load_digits('test'), True):6.1%}")
-    print(f"(b) the same, sorted by digit:          {accuracy((x[by_digit], y[by_digit]), load_digits('test'), False):6.1%}")
-    print(f"(c) the last 355 of the file held out:  {accuracy((x_all[:-355], y_all[:-355]), (x_all[-355:], y_all[-355:]), True):6.1%}")
+    print(f"(a) every fifth of each digit held out: {accuracy('a', (x, y), load_digits('test'), True):6.1%}")
+    print(f"(b) the same, sorted by digit:          {accuracy('b', (x[by_digit], y[by_digit]), load_digits('test'), False):6.1%}")
+    print(f"(c) the last 355 of the file held out:  {accuracy('c', (x_all[:-355], y_all[:-355]), (x_all[-355:], y_all[-355:]), True):6.1%}")
+
+# %%
+if __name__ == "__main__":
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(10, 3.6), layout="constrained")
+    for name, label, colour in (("b", "(b) sorted by digit", "#D55E00"), ("a", "(a) shuffled", "#0072B2")):
+        axes.plot(losses[name][4 * 46:7 * 46], color=colour, linewidth=1.2, label=label)
+    for epoch in (1, 2):
+        axes.axvline(epoch * 46, color="black", linewidth=0.8, linestyle=":")
+    axes.set(title="loss of every batch in epochs 4, 5 and 6", xlabel="batch")
+    _ = axes.legend(frameon=False)
 
 # %% [markdown]
 """
-(b) saw only zeros for a while, then only ones, and at the end only nines: each stretch overwrote what the one before had taught. (c) is the more honest number. The file follows its writers; its last pages come from hands that
+The loss of (b) never settles: it falls within the stretch of one digit and jumps at the next. The network saw only zeros for a while, then only ones, and at the end only nines: each stretch overwrote what the one before had taught, and each new digit came as a surprise. (c) is the more honest number. The file follows its writers; its last pages come from hands that
 the first pages hardly show. Split by fifths, every hand is on both sides, and the network is tested on people it has met. Neither number is wrong. They answer different questions: *will it read more from these people?* and *will it read
 somebody else?*
 
@@ -672,6 +711,6 @@ When somebody changes a batch in place: through the slice they change the data o
 When loading takes a noticeable share of the step: pictures that must be decoded, files far away. For rows of an array in memory, as here, it is not.
 </details>
 
-`tito test dataloader` checks the module; `tito export dataloader` puts what you wrote into the package, and later modules run on your code. You have everything now that trains a network. Next: Module 14, profiling: where do its
-time and its memory go?
+`tito test dataloader` checks the module; `tito export dataloader` puts what you wrote into the package, and later modules run on your code. You have everything now that trains a network. Next: Module 09, spatial: layers
+that know which pixels are neighbours.
 """

@@ -556,6 +556,38 @@ for rate in (0.25, 0.5, 1.0, 2.0):
 
 # %% [markdown]
 """
+**The picture.** The ravine from above, its lines of equal loss drawn, and the first sixty steps of three walkers from the same place:
+"""
+
+# %%
+import matplotlib.pyplot as plt
+
+
+def footprints(make, steps=60):
+    """Walk from (10, 1); return the places, one row for each step."""
+    p = Tensor([10.0, 1.0], requires_grad=True)
+    optimizer, places = make([p]), [p.data.copy()]
+    for _ in range(steps):
+        optimizer.zero_grad()
+        ravine(p).backward()
+        optimizer.step()
+        places.append(p.data.copy())
+    return np.array(places)
+
+
+figure, rows = plt.subplots(3, 1, figsize=(10, 6), layout="constrained", sharex=True, sharey=True)
+a, b = np.meshgrid(np.linspace(-7, 11, 200), np.linspace(-1.2, 1.2, 100))
+for axes, colour, name, make in zip(rows, ("#0072B2", "#D55E00", "#009E73"), ("SGD, lr 0.019", "SGD, lr 0.019, momentum 0.8", "Adam, lr 0.5"),
+                                    (lambda p: SGD(p, lr=0.019), lambda p: SGD(p, lr=0.019, momentum=0.8), lambda p: Adam(p, 0.5))):
+    places = footprints(make)
+    axes.contour(a, b, a**2 / 2 + 50 * b**2, levels=[0.1, 1, 5, 15, 40, 80], colors="#BBBBBB", linewidths=0.8)
+    axes.plot(*places.T, "o-", color=colour, markersize=3, linewidth=1)
+    axes.plot(0, 0, "k+", markersize=12)
+    axes.set(title=f"{name}: after sixty steps at ({places[-1, 0]:.2f}, {places[-1, 1]:.2f})", ylabel="b")
+_ = axes.set_xlabel("a")
+
+# %% [markdown]
+"""
 It loses. Its steps have about the length `lr` wherever it is, so it arrives quickly, and then cannot stop: it circles the bottom until `m` and `v` have forgotten the way down. Making its steps shrink is the job of a schedule (Module 07). What Adam
 buys is something else: for momentum we had to *know* the steepest curvature to choose 0.019; for Adam hardly anything.
 

@@ -7,23 +7,27 @@
 """
 # 07 · Training
 
-Tier: Foundation · Difficulty 2 of 4 · About 2 hours · Needs 01 to 06 (`tito test tensor`, `tito test activations`, `tito test layers`,
+Tier: Foundation · Difficulty 2 of 4 · About 3 hours · Needs 01 to 06 (`tito test tensor`, `tito test activations`, `tito test layers`,
 `tito test losses`, `tito test autograd`, `tito test optimizers`)
 
 Layers, loss, gradients, optimizer: all parts lie on the table. This module puts them into a loop. The loop is six lines long, and nearly every line has a
 classic mistake that raises no error: training goes on, only worse. You will meet each of them, with the number it produces.
 
-**Build** the step, an honest evaluation, a schedule, clipping, the `Trainer` → **use** it to teach a network to read handwritten
-digits, in under a second → **reflect** on what the two curves of training say.
+**Build** the step, an honest evaluation, a schedule, clipping, the `Trainer`, checkpoints → **use** them to teach a network to read handwritten
+digits, in under a second, and to stop in the middle and go on → **reflect** on what the two curves of training say.
 
 When you are done you can
 1. put the parts of a training step in the right order, and say what goes wrong in the others;
 2. evaluate without touching the model, and average over batches of different size;
-3. lower the rate along a half cosine and show what that buys;
-4. clip gradients by their joint length without changing their direction;
-5. train a network on real data and read its curves.
+3. lower the rate along a half cosine, and clip gradients by their joint length without changing their direction;
+4. train a network on real data and read its curves;
+5. save a run and go on later, so that nobody can tell from the numbers that it ever stopped.
 
-Yours: the step, the evaluation, the schedule, the clipping, and the trainer's loop. Given and explained: switching a model's mode and back, and the small records that a trainer hands out.
+| Yours | Given and explained |
+|---|---|
+| the step, the evaluation, the schedule, the clipping | switching a model's mode and back, reading a loader |
+| the trainer's loop | its books: counts, sums, the records that it hands out |
+| what belongs to the state of a run, and putting it back | the file around that state, the checks before loading, the progress bar |
 
 A cell you have not filled says which one it is: `fresh_gradients: section 1, cell 2` is the function `fresh_gradients` in the second code cell of section 1.
 """
@@ -33,14 +37,21 @@ A cell you have not filled says which one it is: `fresh_gradients: section 1, ce
 
 # %%
 #| export
+import json
+import os
+import shutil
+import sys
 from contextlib import contextmanager
+from copy import deepcopy
+from itertools import islice
 from math import cos, isfinite, pi
+from time import perf_counter
 from typing import NamedTuple
 
 import numpy as np
 
 from tinytorch.core.autograd import no_grad
-from tinytorch.core.layers import parts, positive
+from tinytorch.core.layers import default_generator, parts, positive
 from tinytorch.core.optimizers import nonnegative
 from tinytorch.core.tensor import Tensor, scope, sqrt
 
@@ -116,7 +127,7 @@ def fresh_gradients(model, optimizer, loss_fn, x, y):
     return value
     ### END SOLUTION
 
-# %% nbgrader={"grade": true, "grade_id": "test-fresh-gradients", "points": 18, "skill": "step"}
+# %% nbgrader={"grade": true, "grade_id": "test-fresh-gradients", "points": 14, "skill": "step"}
 from tinytorch.core.layers import Linear
 from tinytorch.core.losses import MSELoss
 from tinytorch.core.optimizers import SGD
@@ -149,6 +160,24 @@ test_fresh_gradients()
 
 # %% [markdown]
 """
+**What if** a batch is too large for the memory? Then it goes through in pieces, whose gradients add up because nobody forgets in between. Guess which of the two sums is the gradient of the whole batch:
+"""
+
+# %%
+x, y = Tensor([[1.0], [3.0], [2.0], [4.0]]), Tensor([[0.0]] * 4)
+model, optimizer = one_weight(2.0)
+fresh_gradients(model, optimizer, MSELoss(), x, y)
+print("the whole batch of four:                ", model.weight.grad.item())
+for name, share in (("two halves, added up:                   ", 1.0), ("two halves, each loss multiplied by 2/4:", 2 / 4)):
+    optimizer.zero_grad()
+    for half in (slice(0, 2), slice(2, 4)):
+        (MSELoss()(model(x[half]), y[half]) * share).backward()
+    print(name, model.weight.grad.item())
+
+# %% [markdown]
+"""
+Each loss is already a mean. The sum of two means is twice the mean over everything, so the rate has secretly doubled, and nothing complains. Each piece counts with its share of the targets.
+
 **What it means for a real model.** The largest training runs are watched for exactly this: a loss that jumps or turns NaN stops the run, and it goes on from an earlier checkpoint.
 
 ## 2. How good is it?
@@ -183,7 +212,8 @@ def with_mode(model):
         todo += [value for _, value in parts(one)]
     return found
 
-
+# %%
+#| export
 @contextmanager
 def in_mode(model, training):
     """Put all of ``model`` in training mode (False: evaluation mode) inside the block, then back as it was."""
@@ -201,31 +231,38 @@ def in_mode(model, training):
 
 # %% [markdown]
 """
-Two more given pieces. `pairs` reads a *loader*: anything that can be looped over and yields pairs (inputs, targets); a list of pairs will do, and Module 08 builds a better one. `right_answers` counts where the largest score is at the target class;
-for targets that are no classes it answers `None`.
+Two more given pieces. `pairs(loader)` reads a *loader*: anything that can be looped over and yields pairs (inputs, targets); a list of pairs will do, and Module 08 builds a better one. (Its second argument is for section 7: a run that goes on in the
+middle of an epoch passes over the batches it had.) `right_answers` counts where the largest score is at the target class; for targets that are no classes it answers `None`.
 """
 
 # %%
 #| export
-def pairs(loader):
-    """Yield the batches of ``loader`` as (inputs, targets), both Tensors; ``ValueError`` when there are none."""
-    empty = True
-    for batch in loader:
+def pairs(loader, done=0):
+    """Yield the batches of ``loader`` as (inputs, targets), both Tensors; ``ValueError`` when there are none.
+
+    The first ``done`` are passed over; a loader with an attribute ``first_batch`` need not even fetch them.
+    """
+    count, skip = done, done
+    if done and hasattr(loader, "first_batch"):
+        loader.first_batch, skip = done, 0
+    for batch in islice(loader, skip, None):
         if not isinstance(batch, (tuple, list)) or len(batch) != 2:
             raise TypeError(f"the loader gave a {type(batch).__name__}; want pairs (inputs, targets)")
-        empty = False
+        count += 1
         yield tuple(part if isinstance(part, Tensor) else Tensor(part) for part in batch)
-    if empty:
+    if not count:
         raise ValueError("the loader gave no batch; is the dataset empty, or an iterator that was read before?")
 
-
+# %%
+#| export
 def right_answers(output, y):
     """Return how many targets have the largest score, or None without class numbers: output (..., C), y (...)."""
     if y.dtype.kind not in "iu" or output.ndim != y.ndim + 1:
         return None
     return (output.argmax(axis=-1) == y).sum().item()
 
-
+# %%
+#| export
 class Evaluation(NamedTuple):
     """What ``evaluate`` found: the mean loss, and the share of right answers (None when there are no classes)."""
 
@@ -262,7 +299,7 @@ def evaluate(model, loss_fn, loader):
     return Evaluation(total / count, None if right is None else right / count)
     ### END SOLUTION
 
-# %% nbgrader={"grade": true, "grade_id": "test-evaluate", "points": 20, "skill": "evaluation"}
+# %% nbgrader={"grade": true, "grade_id": "test-evaluate", "points": 16, "skill": "evaluation"}
 from tinytorch.core.layers import Dropout, Sequential
 from tinytorch.core.losses import CrossEntropyLoss
 
@@ -381,7 +418,7 @@ schedule = CosineSchedule(0.1, 0.01, 20)
 for step in range(0, 24, 2):
     print(f"step {step:2}: {schedule(step):.4f} {'▪' * round(400 * schedule(step))}")
 
-# %% nbgrader={"grade": true, "grade_id": "test-cosine-schedule", "points": 14, "skill": "schedule"}
+# %% nbgrader={"grade": true, "grade_id": "test-cosine-schedule", "points": 10, "skill": "schedule"}
 def test_cosine_schedule():
     """Both ends, the middle, a quarter, after the end."""
     schedule = CosineSchedule(0.1, 0.01, 8)
@@ -458,7 +495,7 @@ def clip_grad_norm(params, max_norm):
     return norm
     ### END SOLUTION
 
-# %% nbgrader={"grade": true, "grade_id": "test-clip-grad-norm", "points": 18, "skill": "clipping"}
+# %% nbgrader={"grade": true, "grade_id": "test-clip-grad-norm", "points": 14, "skill": "clipping"}
 from tinytorch.core.tensor import listen
 
 
@@ -514,24 +551,10 @@ for limit in (None, 1.0):
 
 **Question.** What must be remembered between two batches, apart from the model and the optimizer?
 
-Only counts: how many steps, how many epochs. All the rest is assembled from what you have.
+Only counts and sums: how many steps and epochs, and for the epoch under way how many batches, their losses, their targets. Keeping these books is given, in the class `Run`. Of its methods you need two:
 
-**Task.** Write two methods of `Trainer`.
-
-- `train_batch(x, y)`, one step: set the optimizer's rate to what the scheduler says for `self.steps` (if there is a scheduler), compute fresh gradients, clip (if `grad_clip_norm` is given), step, count. Return the loss and the norm (`None` when not clipping).
-- `train_epoch(loader, on_batch=None)`: in training mode, all batches. After each one call `on_batch(Progress(...))`, if there is an `on_batch`. At the end count the epoch and return the mean loss, weighed as in `evaluate`.
-
-The trainer prints nothing. Who wants a progress bar hands in a callback.
-
-<details><summary>Hint 1: idea</summary>
-<code>train_batch</code> is five lines, one per verb. <code>train_epoch</code> is <code>evaluate</code> with another middle.
-</details>
-<details><summary>Hint 2: approach</summary>
-<code>with in_mode(self.model, True):</code> and <code>for batch, (x, y) in enumerate(pairs(loader)):</code>. <code>self.progress(batch, loader, loss, norm)</code> makes the record for the callback.
-</details>
-<details><summary>Hint 3: worked example, something else</summary>
-A rate from a schedule: <code>optimizer.lr = float(schedule(steps))</code>, <em>before</em> the step, so that step 0 uses <code>schedule(0)</code>.
-</details>
+- `with self.epoch_of(loader) as sums:` opens an epoch and hands you its books, a dict: `sums["batches"]`, `sums["loss"]` and `sums["targets"]`. All three are 0, unless the run goes on in the middle of an epoch (section 7).
+- `self.report(x, loader, loss, norm)` makes the record `Progress` for a callback, from the sums as they are.
 """
 
 # %%
@@ -539,22 +562,21 @@ A rate from a schedule: <code>optimizer.lr = float(schedule(steps))</code>, <em>
 class Progress(NamedTuple):
     """What ``on_batch`` hears after a batch; ``batches`` is the loader's length, or None when it has none."""
 
-    epoch: int
+    epoch: int  # so many are done; the first is epoch 0
     batch: int
     batches: int | None
     steps: int
     loss: float
     lr: float
     grad_norm: float | None
+    mean_loss: float  # of this epoch so far, over its targets
+    samples: int  # in this batch
+    epochs: int | None  # at the end of this ``fit``; None outside of one
 
-# %% nbgrader={"grade": false, "grade_id": "trainer", "solution": true}
+# %%
 #| export
-class Trainer:
-    """The training loop: ``Trainer(model, optimizer, loss_fn).fit(loader, epochs)``; it prints nothing.
-
-    ``scheduler`` maps the step number to a rate, ``grad_clip_norm`` limits the gradient's length. ``steps`` and
-    ``epochs`` count what was done; ``history`` has one entry per epoch of ``fit`` under each of its names.
-    """
+class Run:
+    """A training run's parts and books; what it does with them stands in ``Trainer``."""
 
     def __init__(self, model, optimizer, loss_fn, scheduler=None, grad_clip_norm=None):
         self.model, self.optimizer, self.loss_fn = model, optimizer, loss_fn
@@ -564,8 +586,66 @@ class Trainer:
         if grad_clip_norm is not None and nonnegative("grad_clip_norm", grad_clip_norm) == 0:
             raise ValueError("Trainer: grad_clip_norm is 0; want a number above 0, or None for no clipping")
         self.scheduler, self.grad_clip_norm = scheduler, grad_clip_norm
-        self.steps, self.epochs = 0, 0
+        self.steps, self.epochs, self.goal = 0, 0, None
+        self.sums = self.begun = None  # the books of the epoch under way; those that this object opened itself
         self.history = {"loss": [], "lr": [], "validation_loss": [], "validation_accuracy": []}
+
+    @contextmanager
+    def epoch_of(self, loader):
+        """Hand out the books of the epoch that begins, or that a checkpoint was written in; then close them."""
+        if self.sums is None or self.sums is self.begun:  # what is left of an epoch that broke off here is forgotten
+            self.sums = {"batches": 0, "loss": 0.0, "targets": 0}
+        self.sums["loader_epoch"], self.begun = getattr(loader, "epoch", None), self.sums
+        yield self.sums
+        self.sums = None
+
+    def report(self, x, loader, loss, norm):
+        """Return the record for the callback."""
+        sums, batches = self.sums, len(loader) if hasattr(loader, "__len__") else None
+        return Progress(self.epochs, sums["batches"] - 1, batches, self.steps, loss, self.optimizer.lr, norm,
+                        sums["loss"] / max(sums["targets"], 1), x.shape[0] if x.shape else 1, self.goal)
+
+    def evaluate(self, loader):
+        """Return mean loss and accuracy, see ``evaluate``."""
+        return evaluate(self.model, self.loss_fn, loader)
+
+    def save_checkpoint(self, path, loader=None):
+        """Write everything that the run needs to go on, see ``save_checkpoint``."""
+        save_checkpoint(path, self, loader)
+
+    def load_checkpoint(self, path, loader=None):
+        """Go back to what a checkpoint holds, see ``load_checkpoint``."""
+        load_checkpoint(path, self, loader)
+
+# %% [markdown]
+"""
+**Task.** Write two methods of `Trainer`.
+
+- `train_batch(x, y)`, one step: set the optimizer's rate to what the scheduler says for `self.steps` (if there is a scheduler), compute fresh gradients, clip (if `grad_clip_norm` is given), step, count. Return the loss and the norm (`None` when not clipping).
+- `train_epoch(loader, on_batch=None)`: with the epoch's books open and in training mode, all batches that are still to do: `pairs(loader, sums["batches"])`. For each, train, then add to the three sums; a batch weighs as much as it has targets, as in `evaluate`.
+  Then call `on_batch(self.report(...))`, if there is an `on_batch`. At the end, when the books are closed, count the epoch and return the mean loss over its targets.
+
+The trainer prints nothing by itself. Who wants a progress bar hands in a callback (section 8).
+
+<details><summary>Hint 1: idea</summary>
+<code>train_batch</code> is five lines, one per verb. <code>train_epoch</code> is <code>evaluate</code> with another middle.
+</details>
+<details><summary>Hint 2: approach</summary>
+<code>with self.epoch_of(loader) as sums, in_mode(self.model, True):</code> and inside <code>for x, y in pairs(loader, sums["batches"]):</code>. The dict is still yours after the block: only the trainer has let go of it.
+</details>
+<details><summary>Hint 3: worked example, something else</summary>
+A rate from a schedule: <code>optimizer.lr = float(schedule(steps))</code>, <em>before</em> the step, so that step 0 uses <code>schedule(0)</code>. Sums in a dict: <code>sums["words"] += len(line.split())</code>.
+</details>
+"""
+
+# %% nbgrader={"grade": false, "grade_id": "trainer", "solution": true}
+#| export
+class Trainer(Run):
+    """The training loop: ``Trainer(model, optimizer, loss_fn).fit(loader, epochs)``; it prints nothing by itself.
+
+    ``scheduler`` maps the step number to a rate, ``grad_clip_norm`` limits the gradient's length. ``steps`` and
+    ``epochs`` count what was done; ``history`` has one entry per epoch of ``fit`` under each of its names.
+    """
 
     def train_batch(self, x, y):
         """Take one step; return the loss before it and the gradient's norm (None without clipping)."""
@@ -583,36 +663,41 @@ class Trainer:
     def train_epoch(self, loader, on_batch=None):
         """Train on every batch once, in training mode; return the mean loss, taken before each step."""
         ### BEGIN SOLUTION
-        total, count = 0.0, 0
-        with in_mode(self.model, True):
-            for batch, (x, y) in enumerate(pairs(loader)):
+        with self.epoch_of(loader) as sums, in_mode(self.model, True):
+            for x, y in pairs(loader, sums["batches"]):
                 loss, norm = self.train_batch(x, y)
-                total, count = total + loss * y.size, count + y.size
+                sums["batches"] += 1
+                sums["loss"] += loss * y.size
+                sums["targets"] += y.size
                 if on_batch is not None:
-                    on_batch(self.progress(batch, loader, loss, norm))
+                    on_batch(self.report(x, loader, loss, norm))
         self.epochs += 1
-        return total / count
+        return sums["loss"] / sums["targets"]
         ### END SOLUTION
 
-    def progress(self, batch, loader, loss, norm):
-        """Return the record for the callback."""
-        batches = len(loader) if hasattr(loader, "__len__") else None
-        return Progress(self.epochs, batch, batches, self.steps, loss, self.optimizer.lr, norm)
+    def fit(self, loader, epochs, on_batch=None, *, validation=None, progress=False, checkpoint=None):
+        """Train for so many epochs (more), evaluating on ``validation``, a loader, after each; return the history.
 
-    def fit(self, loader, epochs, on_batch=None, *, validation=None):
-        """Train for so many epochs, evaluating on ``validation`` (a loader) after each; return the history."""
-        for _ in range(positive("epochs", epochs)):
-            loss = self.train_epoch(loader, on_batch)
-            found = Evaluation(None, None) if validation is None else self.evaluate(validation)
-            for name, value in zip(self.history, (loss, self.optimizer.lr, found.loss, found.accuracy)):
-                self.history[name].append(value)
+        ``progress=True`` shows a ``ProgressBar``, or give one of your own. ``checkpoint``, a path, is written after
+        every epoch. A run of ten epochs goes on after ``load_checkpoint`` with ``fit(loader, 10 - trainer.epochs)``.
+        """
+        self.goal = self.epochs + positive("epochs", epochs)
+        path, bar = None if checkpoint is None else file_for(checkpoint), bar_for(progress) if progress else None
+        try:
+            for _ in range(self.epochs, self.goal):
+                loss = self.train_epoch(loader, on_batch if bar is None else bar.watch(on_batch))
+                found = Evaluation(None, None) if validation is None else self.evaluate(validation)
+                for name, value in zip(self.history, (loss, self.optimizer.lr, found.loss, found.accuracy)):
+                    self.history[name].append(value)
+                if path is not None:
+                    self.save_checkpoint(path, loader)
+        finally:
+            self.goal = None
+            if bar is not None:
+                bar.close()
         return self.history
 
-    def evaluate(self, loader):
-        """Return mean loss and accuracy, see ``evaluate``."""
-        return evaluate(self.model, self.loss_fn, loader)
-
-# %% nbgrader={"grade": true, "grade_id": "test-trainer", "points": 20, "skill": "loop"}
+# %% nbgrader={"grade": true, "grade_id": "test-trainer", "points": 16, "skill": "loop"}
 def test_trainer():
     """One step by hand, rates, clipping, callback, averages, mode."""
     x, y = Tensor([[1.0], [3.0]]), Tensor([[0.0], [0.0]])
@@ -636,10 +721,20 @@ def test_trainer():
         (0.01,) * 4: "the schedule is not asked", tuple(rates(i) for i in (1, 2, 3, 4)): "asked after counting: step 0 uses schedule(0)"})
     check("norm before clipping, in the first step", heard[0].grad_norm, 20.0, {None: "no clipping"}, rtol=1e-5)
     check("clipped to 0.5: the losses of the first epoch", [p.loss for p in heard[:2]], [20.0, 1.95**2], rtol=1e-5)
-    check("its mean, over three targets", history["loss"][0], (2 * 20.0 + 1.95**2) / 3, {(20.0 + 1.95**2) / 2: "batches of different size count the same"}, rtol=1e-5)
+    check("its mean, over three targets", history["loss"][0], (2 * 20.0 + 1.95**2) / 3, {
+        (20.0 + 1.95**2) / 2: "batches of different size count the same", (20.0 + 1.95**2) / 3: "a loss is already a mean: multiply it by its number of targets",
+        (2 * 20.0 + 1.95**2) / 2: "divided by the batches, not by the targets"}, rtol=1e-5)
     check("places", [(p.epoch, p.batch, p.batches, p.steps) for p in heard], [(0, 0, 2, 1), (0, 1, 2, 2), (1, 0, 2, 3), (1, 1, 2, 4)], {
-        ((0, 0, 2, 1), (0, 1, 2, 2), (0, 0, 2, 3), (0, 1, 2, 4)): "the epoch was not counted"})
+        ((0, 0, 2, 1), (0, 1, 2, 2), (0, 0, 2, 3), (0, 1, 2, 4)): "the epoch was not counted",
+        ((0, -1, 2, 1), (0, 0, 2, 2), (1, -1, 2, 3), (1, 0, 2, 4)): "the sums must be right before the callback hears of the batch"})
     check("in training mode, and back", (modes, model.training), ([True] * 4, False))
+    model, optimizer = one_weight(2.0)
+    trainer, heard = Trainer(model, optimizer, MSELoss()), []
+    trainer.sums = {"batches": 1, "loss": 40.0, "targets": 2, "loader_epoch": None}  # as if it had stopped after batch 0
+    mean = trainer.train_epoch(batches, heard.append)
+    check("going on in the middle of an epoch: the batches trained", [p.batch for p in heard], [1], {(1, 2): "batch 0 was trained again: pass over the batches that are done"})
+    check("its mean, over the targets of both batches", mean, (40.0 + 4.0) / 3, {4.0: "the sums began at 0 again", 22.0: "batches count, not targets"}, rtol=1e-5)
+    check("the books are closed", trainer.sums, None)
 
 
 test_trainer()
@@ -654,7 +749,7 @@ The data is real: 1,797 pictures of 8 by 8 pixels, shipped with the package (Mod
 is graded, so it begins with its own ingredients.
 """
 
-# %% nbgrader={"grade": true, "grade_id": "test-digits", "points": 10, "skill": "digits"}
+# %% nbgrader={"grade": true, "grade_id": "test-digits", "points": 6, "skill": "digits"}
 from importlib.resources import files
 from time import perf_counter
 
@@ -704,10 +799,21 @@ Now watch it, epoch by epoch, on both sides of the split. Which of the two curve
 train, test = digit_batches()
 trainer = digits_trainer(train, epochs=15)
 history = trainer.fit(train, 15, validation=test)
-print("epoch   rate     loss on training (█) and held-out (░) pictures        held-out accuracy")
+print("epoch    rate    loss: training  held-out    held-out accuracy")
 for i, (loss, rate, held, accuracy) in enumerate(zip(*history.values())):
-    print(f"{i + 1:5}  {rate:.4f}  {loss:6.3f} {'█' * round(30 * min(loss, 1))}")
-    print(f"{'':15} {held:6.3f} {'░' * round(30 * min(held, 1)):32}  {accuracy:26.1%}")
+    if i in (0, 1, 2, 4, 9, 14):
+        print(f"{i + 1:5}  {rate:.4f}  {loss:14.3f}  {held:8.3f}  {accuracy:19.1%}")
+
+# %%
+import matplotlib.pyplot as plt
+
+figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.6), layout="constrained")
+for name, label, colour in (("loss", "training pictures", "#0072B2"), ("validation_loss", "held-out pictures", "#D55E00")):
+    left.semilogy(range(1, 16), history[name], "o-", color=colour, markersize=3, label=label)
+left.set(title="loss, on a logarithmic scale", xlabel="epoch")
+left.legend(frameon=False)
+right.plot(range(1, 16), history["lr"], "o-", color="#009E73", markersize=3)
+_ = right.set(title="the rate at the end of the epoch", xlabel="epoch")
 
 # %% [markdown]
 """
@@ -758,11 +864,730 @@ The lead is gone, though the loss on the training pictures is much lower with 0.
 
 # %% [markdown]
 """
-## 7. What it means for a real model
+## 7. Stop, and go on
 
-The loop of a large language model is this loop. More machines share a batch, checkpoints are written, the schedule begins with a short climb; the verbs and their order are yours.
+**Question.** The power fails after epoch 2 of 4. You had saved the weights. What else is gone?
 
-A progress bar is a callback. This one shows every fiftieth step:
+Say a number first: of how many kinds of things must a run keep a copy, to go on as if nothing had happened? Then watch a run that has only its weights:
+"""
+
+# %%
+def losses_of(trainer, loader, epochs):
+    """Train so many epochs; return the loss of every batch."""
+    losses = []
+    trainer.fit(loader, epochs, lambda progress: losses.append(progress.loss))
+    return losses
+
+
+train, test = digit_batches()
+whole = digits_trainer(train, epochs=4, lr=0.03)
+first = losses_of(whole, train, 2)
+weights = [p.data.copy() for p in whole.model.parameters()]  # all that was saved
+rest = losses_of(whole, train, 2)
+
+again = digits_trainer(train, epochs=4, lr=0.03)
+for p, saved in zip(again.model.parameters(), weights):
+    p.data[...] = saved
+resumed = losses_of(again, train, 2)
+print("batches 92 to 98, never stopped:", [round(loss, 3) for loss in rest[:7]])
+print("batches 92 to 98, weights alone:", [round(loss, 3) for loss in resumed[:7]])
+
+figure, axes = plt.subplots(figsize=(10, 3.6), layout="constrained")
+for label, colour, losses in (("never stopped", "#0072B2", rest), ("went on from the weights alone", "#D55E00", resumed)):
+    axes.plot(range(92, 184), losses, color=colour, alpha=0.25, linewidth=1)
+    axes.plot(range(96, 180), np.convolve(losses, np.ones(9) / 9, "valid"), color=colour, label=f"{label} (bold: mean of 9)")
+axes.plot(range(92), first, color="#999999", alpha=0.5, linewidth=1)
+axes.axvline(92, color="black", linewidth=0.8, linestyle=":")
+axes.set(title="loss of every batch, after a power cut at batch 92", xlabel="batch", ylim=(0, 1))
+_ = axes.legend(frameon=False)
+
+# %% [markdown]
+"""
+Surprised? The first loss is the same to the last digit: the weights *are* all there. The next ones are not, and within a few batches they are up to three times as large. Two things were lost. Adam's memory: with `m` and `v` at zero its first steps have the full length `lr` again
+for every weight (Module 06), however small the gradients are by now. And the step number: the schedule began at its top again.
+
+So we take stock. What does training *change*?
+
+| what changes | where it lies | what happens without it |
+|---|---|---|
+| parameters, and buffers such as running averages | in the model | you know |
+| what the optimizer remembers of each parameter | `optimizer.state` | the bump |
+| the optimizer's settings | its `lr`, when somebody lowers it | another rate |
+| counts, sums and history | the trainer | another place on the schedule |
+| random generators | dropout's, the default one | other masks |
+| the loader's place | its `epoch` and `seed` | pictures twice, others never |
+
+The schedule is not in the table. It is a function of the step, so it has nothing to lose.
+
+Given: four functions that look these things up. They hand out the live objects, not copies:
+
+- `arrays_of(trainer)`: a dict, name → array, of all parameters and buffers (`"model.layers.0.weight"`);
+- `generators_of(trainer, loader)`: a dict, name → NumPy generator, of all that model, loss, optimizer and loader hold, and `"default"`. What a generator will draw is decided by its `generator.bit_generator.state`, a dict that can be read and set;
+- `settings_of(optimizer)`: a dict, name → number, of its settings (`"lr"` and so on);
+- `place_of(trainer, loader)`: `None` without a loader, else a dict of two dicts: `"place"` (attribute → value, what must be set to go on) and `"recipe"` (what must be the same, such as the batch size).
+"""
+
+# %%
+#| export
+def unused(name, taken):
+    """Return ``name`` in printable letters, with as many primes as it needs to be none of those taken."""
+    name = name if name.isprintable() and not name.endswith(".npy") else ascii(name)
+    while name in taken:
+        name += "'"
+    return name
+
+# %%
+#| export
+def reachable(thing, kinds):
+    """Return {name: object} for every object of these kinds inside ``thing``, each once, under the path to it."""
+    found, seen, todo = {}, {}, [("", thing)]
+    while todo:
+        path, value = todo.pop()
+        if id(value) in seen:
+            continue
+        seen[id(value)] = value
+        if isinstance(value, kinds):
+            found[unused(path, found)] = value
+        if isinstance(value, (list, tuple)):  # may be a dataset of a million numbers: these are not even named
+            inside = [(str(i), one) for i, one in enumerate(value) if type(one) not in (int, float, str, bytes, bool)]
+        else:
+            inside = parts(value)
+        todo += [(f"{path}.{name}" if path else name, one) for name, one in reversed(inside)]
+    return found
+
+# %%
+#| export
+def arrays_of(trainer):
+    """Return {name: array}, not copied, of all parameters and buffers that training can change."""
+    optimizer = {name: value for name, value in vars(trainer.optimizer).items() if name != "state"}
+    inside, found = {"model": trainer.model, "loss_fn": trainer.loss_fn, "optimizer": optimizer}, {}
+    for name, one in reachable(inside, (Tensor, np.ndarray)).items():
+        array = one.data if isinstance(one, Tensor) else one
+        if array.flags.writeable:
+            found[name] = array
+        elif isinstance(one, Tensor) and one.requires_grad:
+            raise ValueError(f"{name} is read-only; was the model built under shape_only()?")
+    return found
+
+# %%
+#| export
+def generators_of(trainer, loader=None):
+    """Return {name: generator} of all NumPy generators that training draws from, the default one included."""
+    inside = {"model": trainer.model, "loss_fn": trainer.loss_fn, "optimizer": trainer.optimizer,
+              "scheduler": trainer.scheduler, "loader": loader}
+    return {"default": default_generator(), **reachable(inside, np.random.Generator)}
+
+# %%
+#| export
+def settings_of(optimizer):
+    """Return {name: value} of an optimizer's plain attributes: ``lr``, ``momentum``, ``betas`` and so on."""
+    def plain(value):
+        if isinstance(value, (tuple, list)):
+            return all(map(plain, value))
+        return value is None or isinstance(value, (bool, int, float, str, np.generic))
+
+    return {name: value for name, value in vars(optimizer).items() if plain(value)}
+
+# %%
+#| export
+def place_of(trainer, loader=None):
+    """Return a loader's place (to be set again) and recipe (to be compared), or None without a loader."""
+    if loader is None:
+        return None
+    place = {name: getattr(loader, name) for name in ("epoch", "seed") if hasattr(loader, name)}
+    if "epoch" in place and trainer.sums is not None and trainer.sums["loader_epoch"] is not None:
+        place["epoch"] = trainer.sums["loader_epoch"]  # the epoch under way is the one to begin again
+    recipe = {name: getattr(loader, name) for name in ("batch_size", "shuffle", "drop_last") if hasattr(loader, name)}
+    return {"place": place, "recipe": {**recipe, "batches": len(loader) if hasattr(loader, "__len__") else None}}
+
+# %%
+print(list(arrays_of(whole)))
+print(list(generators_of(whole)), settings_of(whole.optimizer), place_of(whole, train))
+
+# %% [markdown]
+"""
+**Task.** Write `training_state(trainer, loader=None)`. It returns a dict with these ten keys:
+
+| key | value |
+|---|---|
+| `"arrays"` | what `arrays_of` finds |
+| `"memory"` | `optimizer.state`, a list with one dict for each parameter |
+| `"kind"` | the name of the optimizer's class, `type(optimizer).__name__` |
+| `"settings"` | what `settings_of` finds |
+| `"generators"` | for each name that `generators_of(trainer, loader)` finds, the generator's *state* |
+| `"steps"`, `"epochs"`, `"history"`, `"sums"` | the trainer's attributes of these names (`sums` is `None` between two epochs) |
+| `"loader"` | what `place_of` answers |
+
+It must be a photograph, not a window: when training goes on, the returned state stays as it is, down to the last list inside. (`deepcopy` is imported: it copies a dict with everything in it, arrays too.)
+
+<details><summary>Hint 1: idea</summary>
+Write the dict down, then copy it as a whole.
+</details>
+<details><summary>Hint 2: approach</summary>
+Nine of the ten values are one call or one attribute. The generators need a comprehension over <code>.items()</code>, from name and generator to name and <code>generator.bit_generator.state</code>.
+</details>
+<details><summary>Hint 3: worked example, something else</summary>
+<code>shelf = {"a": [1]}; photo = deepcopy(shelf); window = dict(shelf); shelf["a"].append(2)</code>: the photo still has <code>[1]</code>; the window has <code>[1, 2]</code>, for <code>dict</code> copies only the outermost level.
+</details>
+"""
+
+# %% nbgrader={"grade": false, "grade_id": "training-state", "solution": true}
+#| export
+def training_state(trainer, loader=None):
+    """Return a copy of everything that training has changed so far: a dict of arrays and plain values.
+
+    What is not in it: code, the model's structure, modes, ``requires_grad``, gradients, and random numbers drawn from
+    elsewhere than NumPy's ``Generator``.
+    """
+    ### BEGIN SOLUTION
+    return deepcopy({
+        "arrays": arrays_of(trainer),
+        "memory": trainer.optimizer.state,
+        "kind": type(trainer.optimizer).__name__,
+        "settings": settings_of(trainer.optimizer),
+        "generators": {name: one.bit_generator.state for name, one in generators_of(trainer, loader).items()},
+        "steps": trainer.steps, "epochs": trainer.epochs, "history": trainer.history, "sums": trainer.sums,
+        "loader": place_of(trainer, loader),
+    })
+    ### END SOLUTION
+
+# %% nbgrader={"grade": true, "grade_id": "test-training-state", "points": 12, "skill": "checkpoints"}
+class Turns:
+    """A loader with a place: its batches, each epoch in another order, which (seed, epoch) decides."""
+
+    def __init__(self, batches, seed):
+        self.batches, self.seed, self.epoch = batches, seed, 0
+
+    def __len__(self):
+        return len(self.batches)
+
+    def __iter__(self):
+        order = np.random.default_rng((self.seed, self.epoch)).permutation(len(self))
+        self.epoch += 1
+        yield from (self.batches[i] for i in order)
+
+
+def small_run(seed=0):
+    """Return a trainer and a loader that use all there is: dropout, Adam, a schedule, clipping, an order."""
+    rng = np.random.default_rng(7)
+    batches = [(Tensor(rng.standard_normal((3, 2))), Tensor(rng.standard_normal((3, 1)))) for _ in range(4)]
+    model = Sequential(Linear(2, 5, rng=rng), Dropout(0.5, np.random.default_rng(seed)), Linear(5, 1, rng=rng))
+    model.seen = np.zeros(2)  # a buffer
+    return Trainer(model, Adam(model.parameters(), lr=0.05), MSELoss(), CosineSchedule(0.05, 0.0, 12), 1.0), Turns(batches, seed)
+
+
+def test_training_state():
+    """Everything is in it, and it is a photograph."""
+    trainer, loader = small_run()
+    trainer.fit(loader, 1)
+    trainer.model.seen[...] = 6.0
+    state = training_state(trainer, loader)
+    check("its keys", sorted(state), ["arrays", "epochs", "generators", "history", "kind", "loader", "memory", "settings", "steps", "sums"])
+    names = ["model.layers.0.weight", "model.layers.0.bias", "model.layers.2.weight", "model.layers.2.bias", "model.seen"]
+    check("arrays: parameters and the buffer", sorted(state["arrays"]), sorted(names), {tuple(sorted(names)[:-1]): "the buffer is missing"})
+    check("an array is an array", (type(state["arrays"]["model.seen"]).__name__, state["arrays"]["model.seen"].tolist()), ("ndarray", [6.0, 6.0]))
+    check("Adam's memory, of each of four parameters", [sorted(memory) for memory in state["memory"]], [["m", "t", "v"]] * 4)
+    check("the optimizer's kind, and the rate", (state["kind"], state["settings"].get("lr")), ("Adam", trainer.optimizer.lr))
+    check("generators", sorted(state["generators"]), ["default", "model.layers.1.rng"], {("default",): "dropout's own generator is missing", ("model.layers.1.rng",): "the default generator is missing"})
+    check("a generator's state", state["generators"]["model.layers.1.rng"] == trainer.model.layers[1].rng.bit_generator.state, True)
+    check("steps and epochs", (state["steps"], state["epochs"]), (4, 1))
+    check("history and sums", (len(state["history"]["loss"]), state["sums"]), (1, None))
+    check("the loader's place", (state["loader"] or {}).get("place"), {"epoch": 1, "seed": 0})
+    before = {key: repr(value) for key, value in state.items()}
+    trainer.fit(loader, 1)
+    check("parts that another epoch has changed in the photograph", [key for key, value in state.items() if repr(value) != before[key]], [])
+    check("without a loader", training_state(trainer)["loader"], None)
+    inside = []
+    trainer.fit(loader, 1, lambda progress: inside.append(training_state(trainer, loader)))
+    check("in the middle of an epoch: batches done, and the loader's epoch under way", ((inside[1]["sums"] or {}).get("batches"), inside[1]["loader"]["place"]["epoch"]), (2, 2), {
+        (4, 2): "that is a window: the sums went on; copy all levels"})
+
+
+test_training_state()
+
+# %% [markdown]
+"""
+**Task.** The way back: `restore_state(trainer, state, loader=None)`. Everything is to be **as it was** when the photograph was taken, and nothing returned.
+
+- Write into the arrays that `arrays_of(trainer)` finds, in place (`array[...] = ...`): the optimizer holds the same tensors, and tied layers hold one.
+- Set each generator's `bit_generator.state`, for each generator that `generators_of(trainer, loader)` finds.
+- `optimizer.state` is the memory; each setting is an attribute of the optimizer (`setattr(object, name, value)`), and the four of the trainer are attributes of the trainer.
+- If there is a loader, each entry of `state["loader"]["place"]` is an attribute of the loader.
+
+The photograph must survive: begin with `state = deepcopy(state)`, or the first step afterwards writes on it.
+
+<details><summary>Hint 1: idea</summary>
+Read your <code>training_state</code> from top to bottom, and turn each line around.
+</details>
+<details><summary>Hint 2: approach</summary>
+Four loops over <code>.items()</code>: arrays, generators, settings, place. And <code>for name in ("steps", "epochs", "history", "sums")</code> for the trainer.
+</details>
+<details><summary>Hint 3: worked example, something else</summary>
+<code>for name, value in {"width": 3, "height": 2}.items(): setattr(box, name, value)</code> does <code>box.width = 3; box.height = 2</code>.
+</details>
+"""
+
+# %% nbgrader={"grade": false, "grade_id": "restore-state", "solution": true}
+#| export
+def restore_state(trainer, state, loader=None):
+    """Put a trainer, and its loader, back to where ``training_state`` was taken; arrays are written in place."""
+    ### BEGIN SOLUTION
+    state = deepcopy(state)
+    for name, array in arrays_of(trainer).items():
+        array[...] = state["arrays"][name]
+    for name, generator in generators_of(trainer, loader).items():
+        generator.bit_generator.state = state["generators"][name]
+    trainer.optimizer.state = state["memory"]
+    for name, value in state["settings"].items():
+        setattr(trainer.optimizer, name, value)
+    for name in ("steps", "epochs", "history", "sums"):
+        setattr(trainer, name, state[name])
+    if loader is not None:
+        for name, value in state["loader"]["place"].items():
+            setattr(loader, name, value)
+    ### END SOLUTION
+
+# %% nbgrader={"grade": true, "grade_id": "test-restore-state", "points": 12, "skill": "checkpoints"}
+def test_restore_state():
+    """Piece by piece, then bit for bit, twice, and from the middle of an epoch."""
+    trainer, loader = small_run()
+    trainer.fit(loader, 1)
+    state = training_state(trainer, loader)
+    expected = losses_of(trainer, loader, 2)
+    other, turns = small_run(seed=5)  # other random numbers, another order: all of it must be put right
+    other.model.seen[...], other.optimizer.lr, weight = 9.0, 3.0, other.model.layers[0].weight.data
+    restore_state(other, state, turns)
+    check("a weight", other.model.layers[0].weight.data, state["arrays"]["model.layers.0.weight"])
+    check("in place: the same array as before", other.model.layers[0].weight.data is weight, True, {False: "p.data was replaced; who shares it does not see it"})
+    check("the buffer", other.model.seen, [0.0, 0.0], {(9.0, 9.0): "only parameters were restored"})
+    check("Adam counts on", [memory.get("t") for memory in other.optimizer.state], [4] * 4, {(None,) * 4: "the optimizer's memory was not restored"})
+    check("the rate", other.optimizer.lr, state["settings"]["lr"], {3.0: "the settings were not restored"})
+    check("dropout's generator", other.model.layers[1].rng.bit_generator.state == state["generators"]["model.layers.1.rng"], True)
+    check("steps, epochs, entries in the history", (other.steps, other.epochs, len(other.history["loss"])), (4, 1, 1), {(0, 0, 0): "the trainer's books were not restored"})
+    check("the loader's place", (turns.epoch, turns.seed), (1, 0), {(0, 5): "the loader's place was not restored", (1, 5): "the seed decides the order, too"})
+    check("the losses from here on, bit for bit", losses_of(other, turns, 2) == expected, True)
+    restore_state(other, state, turns)
+    check("a second time, from the same state", losses_of(other, turns, 2) == expected, True, {False: "training has written on the photograph: copy it first"})
+    inside, middle = [], small_run()
+    middle[0].fit(middle[1], 2, lambda progress: inside.append(training_state(*middle)))
+    restore_state(other, inside[5], turns)  # after batch 1 of epoch 1
+    check("from the middle of epoch 1: the two batches that are left", losses_of(other, turns, 1) == expected[2:4], True, {False: "are the sums restored?"})
+    check("and its mean loss is that of the whole epoch", other.history["loss"][1] == middle[0].history["loss"][1], True)
+
+
+test_restore_state()
+
+# %% [markdown]
+"""
+**What if** one part is forgotten? Here the run of the beginning gets dropout and an order, stops after two epochs of four, and goes on with one part as a *new* run has it. Which of the five is harmless? Which ones show in the very first loss, and which only in the second?
+"""
+
+# %%
+def restless(train, lr=0.03, seed=0):
+    """Return a trainer with dropout for digits, and a loader with an order; the seed is that of both."""
+    rng = np.random.default_rng(1)
+    model = Sequential(Linear(64, 32, rng=rng), ReLU(), Dropout(0.2, np.random.default_rng(seed)), Linear(32, 10, rng=rng))
+    return Trainer(model, Adam(model.parameters(), lr=lr), CrossEntropyLoss(), CosineSchedule(lr, 0.0, 4 * len(train))), Turns(train, seed)
+
+
+run = restless(train)
+losses_of(*run, 2)
+state, fresh = training_state(*run), training_state(*restless(train, seed=9))
+expected = losses_of(*run, 2)
+for forgotten in ("nothing", "memory", "settings", "generators", "steps", "loader"):
+    other = restless(train, seed=9)
+    restore_state(other[0], {**state, **({} if forgotten == "nothing" else {forgotten: fresh[forgotten]})}, other[1])
+    found = losses_of(*other, 2)
+    differ = [i for i, (a, b) in enumerate(zip(expected, found)) if a != b]
+    print(f"forgotten: {forgotten:>10}   losses that differ: {len(differ):2} of {len(found)}" + (f", first that of batch {differ[0]}" if differ else ""))
+
+# %% [markdown]
+"""
+*Settings* are harmless here, because the schedule sets the rate before each step; without one they would not be. Memory and steps show only from the second loss on: the first one comes before any step. And nothing mends itself: once two runs differ, they go on to.
+
+**Into a file.** What is left is to write the state down, and there are two ways to go wrong.
+
+The first is the handiest: Python's `pickle` stores any object in one line. Look at what it does when it *reads*:
+"""
+
+# %%
+import pickle
+
+
+class Present:
+    """What it asks for is done when it is unpacked."""
+
+    def __reduce__(self):
+        return print, ("I am a function call from the file, and I have just been run.",)
+
+
+_ = pickle.loads(pickle.dumps(Present()))
+
+# %% [markdown]
+"""
+It could have been any call: a pickle is a program, and reading it runs it. Weights are passed from hand to hand, so a checkpoint must be *data*. Ours is a `.npz`, NumPy's own format: arrays, read with `allow_pickle=False`, and one JSON text that says how
+they belong together. In the text an array is a reference by name.
+
+The second is to write over the old checkpoint. If the power fails half way, neither the old nor the new one is left. So we write a file beside it and then rename it, which the file system does in one piece or not at all.
+
+Given, in both directions:
+"""
+
+# %%
+#| export
+ARRAY, SCALAR, TUPLE = "array()", "scalar()", "tuple()"  # what JSON has not
+
+
+def packed(value, path, arrays):
+    """Return ``value`` as JSON can hold it; its arrays go into the dict ``arrays`` and are referred to by name."""
+    if isinstance(value, (np.ndarray, np.generic)):
+        if value.dtype.hasobject:
+            raise TypeError(f"save_checkpoint: {path} holds Python objects; want numbers or text in arrays")
+        name = unused(path, arrays)
+        arrays[name] = np.asarray(value)
+        return {ARRAY if isinstance(value, np.ndarray) else SCALAR: name}
+    if isinstance(value, dict):
+        if not all(isinstance(key, str) and key not in (ARRAY, SCALAR, TUPLE) for key in value):
+            raise TypeError(f"save_checkpoint: {path} is a dict with keys {list(value)}; want text as keys")
+        return {key: packed(inner, f"{path}/{key}" if path else key, arrays) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        items = [packed(inner, f"{path}/{i}", arrays) for i, inner in enumerate(value)]
+        return items if isinstance(value, list) else {TUPLE: items}
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    raise TypeError(f"save_checkpoint: {path} is a {type(value).__name__}; want numbers, text, arrays, lists and dicts")
+
+# %%
+#| export
+def unpacked(value, arrays):
+    """Return what ``packed`` was given."""
+    if isinstance(value, list):
+        return [unpacked(inner, arrays) for inner in value]
+    if not isinstance(value, dict):
+        return value
+    kind, inner = next(iter(value.items()), (None, None))
+    if kind == TUPLE:
+        return tuple(unpacked(inner, arrays))
+    if kind in (ARRAY, SCALAR):
+        return arrays[inner] if kind == ARRAY else arrays[inner][()]
+    return {key: unpacked(inner, arrays) for key, inner in value.items()}
+
+# %%
+#| export
+FORMAT, VERSION = "tinytorch checkpoint", 1
+
+
+def file_for(path):
+    """Return the file that is written for ``path``: that one, or what it links to; ``OSError`` without its folder."""
+    target = os.path.realpath(os.fsdecode(path))
+    if os.path.isdir(target):
+        raise IsADirectoryError(f"save_checkpoint: {target} is a folder; want the name of a file in it")
+    if not os.path.isdir(os.path.dirname(target)):
+        raise FileNotFoundError(f"save_checkpoint: there is no folder {os.path.dirname(target)}; make it first")
+    return target
+
+# %%
+#| export
+def write_state(path, state):
+    """Write a state to the file ``path``, whole or not at all: into a file beside it, which then takes its name."""
+    target, arrays = file_for(path), {}
+    text = json.dumps({"format": FORMAT, "version": VERSION, "state": packed(state, "", arrays)})
+    part = f"{target}.{os.getpid()}.part"
+    try:
+        with open(part, "wb") as file:
+            np.savez(file, json=np.array(text), **arrays)
+            file.flush()
+            os.fsync(file.fileno())  # on the disk, not only on its way there
+        os.replace(part, target)
+    finally:
+        if os.path.exists(part):
+            os.remove(part)
+
+# %%
+#| export
+def read_state(path):
+    """Return the state in the file ``path``; ``ValueError`` if it is no checkpoint. Nothing in the file is ever run."""
+    path = os.fsdecode(path)
+    with open(path, "rb") as file:
+        try:
+            if file.read(4) != b"PK\x03\x04":
+                raise ValueError("it is no .npz file")
+            file.seek(0)
+            with np.load(file, allow_pickle=False) as found:
+                arrays = {name: found[name] for name in found.files}
+            whole = json.loads(str(arrays.get("json", "{}")))
+            if whole.get("format") != FORMAT:
+                raise ValueError("it is an .npz file of another kind")
+            if whole["version"] != VERSION:
+                raise ValueError(f"its form is version {whole['version']}, and this program reads {VERSION}; update it")
+            return unpacked(whole["state"], arrays)
+        except Exception as error:
+            reason = str(error) or type(error).__name__
+            reason = "it holds pickled objects, and reading those would run them" if "pickle" in reason else reason
+            raise ValueError(f"load_checkpoint: {path} cannot be read as a checkpoint: {reason}") from error
+
+# %% [markdown]
+"""
+And a state must *fit*. Restoring half of it and failing then would be worse than either run, so everything is checked before anything is changed.
+"""
+
+# %%
+#| export
+FORM = {"arrays": dict, "memory": list, "kind": str, "settings": dict, "generators": dict, "steps": int, "epochs": int,
+        "history": dict, "sums": (dict, type(None)), "loader": (dict, type(None))}
+
+
+def same_names(what, here, there):
+    """Raise ``ValueError`` with the first name that only one of two dicts has."""
+    for name in [*here, *there]:
+        if name not in there or name not in here:
+            have, lack = ("here", "the checkpoint") if name in here else ("in the checkpoint", "this run")
+            raise ValueError(f"{what} {name} is {have}, but not in {lack}; want the same model and settings")
+
+# %%
+#| export
+def check_arrays(here, there):
+    """Raise ``ValueError`` with the first array that only one side has, or that has another shape or dtype there."""
+    same_names("array", here, there)
+    for name, array in here.items():
+        a, b = [f"{one.shape} {one.dtype}" for one in (array, np.asarray(there[name]))]
+        if a != b:
+            raise ValueError(f"array {name} is {a} here, {b} in the checkpoint; want the same model")
+
+# %%
+#| export
+def check_generators(here, there):
+    """Raise ``ValueError`` unless every generator can be put into its state; it is tried on copies."""
+    same_names("random generator", here, there)
+    for name, generator in here.items():
+        try:
+            deepcopy(generator).bit_generator.state = there[name]
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise ValueError(f"random generator {name} is of another kind in the checkpoint: {error}") from None
+
+# %%
+#| export
+def check_optimizer(optimizer, state):
+    """Raise ``ValueError`` unless a state is of the same kind of optimizer, with as many parameters."""
+    kind, count = type(optimizer).__name__, len(optimizer.state)
+    if kind != state["kind"]:
+        raise ValueError(f"the optimizer is {kind} here, {state['kind']} in the checkpoint")
+    if count != len(state["memory"]) or not all(isinstance(memory, dict) for memory in state["memory"]):
+        raise ValueError(f"the optimizer has {count} parameters here, {len(state['memory'])} in the checkpoint")
+    same_names("setting of the optimizer", settings_of(optimizer), state["settings"])
+
+# %%
+#| export
+def check_loader(here, there):
+    """Raise ``ValueError`` unless both are None, or of one recipe: the place of one loader means nothing to another."""
+    if here is None and there is not None:
+        raise ValueError("it has the place of a loader; give the loader too: load_checkpoint(path, trainer, loader)")
+    if here is not None and there is None:
+        raise ValueError("it was saved without a loader; load it without one, or save it with one")
+    if here is None:
+        return
+    for part in ("place", "recipe"):
+        same_names("setting of the loader", here[part], there[part])
+    for name, value in here["recipe"].items():
+        if value != there["recipe"][name]:
+            raise ValueError(f"{name} of the loader is {value} here, {there['recipe'][name]} in the checkpoint")
+
+# %%
+#| export
+def check_state(trainer, state, loader=None):
+    """Raise ``ValueError``, one sentence, unless a state fits this trainer and loader; nothing is changed."""
+    same_names("part", FORM, state)
+    for name, kind in FORM.items():
+        if not isinstance(state[name], kind) or isinstance(state[name], bool):
+            raise ValueError(f"part {name} is a {type(state[name]).__name__}; the file is damaged")
+    check_arrays(arrays_of(trainer), state["arrays"])
+    check_optimizer(trainer.optimizer, state)
+    if not all(isinstance(state["history"].get(name), list) for name in trainer.history):
+        raise ValueError(f"the history has lists for {list(state['history'])}, want {list(trainer.history)}")
+    if state["sums"] is not None:
+        same_names("sum", dict.fromkeys(("batches", "loss", "targets", "loader_epoch")), state["sums"])
+    check_loader(place_of(trainer, loader), state["loader"])
+    check_generators(generators_of(trainer, loader), state["generators"])
+
+def save_checkpoint(path, trainer, loader=None):
+    """Write everything that a run needs to go on to the file ``path``; with ``loader``, its place as well.
+
+    Going on is exact, bit for bit, from the end of an epoch and from inside ``on_batch`` (a loader without an attribute
+    ``first_batch`` is then read again up to there, so reading must not draw random numbers). An old file of that name
+    stays whole until the new one is.
+    """
+    write_state(path, training_state(trainer, loader))
+
+# %%
+#| export
+def load_checkpoint(path, trainer, loader=None):
+    """Put a trainer, made in the same way as the saved one, and its loader to where ``save_checkpoint`` was called.
+
+    Raises ``ValueError``, in one sentence, for a file that cannot be read or does not fit; nothing is changed then.
+    """
+    state = read_state(path)
+    try:
+        check_state(trainer, state, loader)
+    except ValueError as error:
+        raise ValueError(f"load_checkpoint: {os.fsdecode(path)}: {error}") from None
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"load_checkpoint: {os.fsdecode(path)} is damaged: {error!r}") from None
+    restore_state(trainer, state, loader)
+
+# %% [markdown]
+"""
+Now all of it together. The run of the beginning writes a checkpoint after every epoch. A second one, made in the same way but with other random numbers, loads the file of epoch 2 and does the rest. And in between we look into the file, with NumPy alone:
+"""
+
+# %%
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+with TemporaryDirectory() as folder:
+    path = Path(folder) / "digits.npz"
+    run, loader = restless(train)
+    run.fit(loader, 2, checkpoint=path)
+    expected = losses_of(run, loader, 4 - run.epochs)
+
+    with np.load(path, allow_pickle=False) as file:
+        print(f"{path.name}: {path.stat().st_size:,} bytes, {len(file.files)} entries, such as {', '.join(file.files[1:8:3])}")
+        print(str(file["json"])[:150], "...")
+
+    again, loader = restless(train, seed=9)
+    again.load_checkpoint(path, loader)
+    print("loaded:", again.epochs, "epochs done,", again.steps, "steps")
+    found = losses_of(again, loader, 4 - again.epochs)
+    print("losses equal, bit for bit:", found == expected, "· weights too:", all((p.data == q.data).all() for p, q in zip(run.model.parameters(), again.model.parameters())))
+
+    wide = Sequential(Linear(64, 48), ReLU(), Dropout(0.2, np.random.default_rng(0)), Linear(48, 10))
+    try:
+        Trainer(wide, Adam(wide.parameters()), CrossEntropyLoss()).load_checkpoint(path, loader)
+    except ValueError as error:
+        print(str(error).replace(folder, "..."))
+
+# %% [markdown]
+"""
+A program that can be stopped at any time and started again is then four lines, the same ones each time:
+
+```
+trainer, loader = build()
+if os.path.exists(path):
+    trainer.load_checkpoint(path, loader)
+if trainer.epochs < 10:
+    trainer.fit(loader, 10 - trainer.epochs, checkpoint=path)
+```
+
+**What it means for a real model.** Large runs write a checkpoint every few hundred steps, in the middle of the only epoch they have. With Adam it weighs three times the weights. Here, too, it may be written from inside a callback; the sums of the epoch under way are in it.
+
+## 8. What it means for a real model
+
+The loop of a large language model is this loop. More machines share a batch, and the schedule begins with a short climb; the verbs and their order are yours.
+
+What is missing is something to look at while it runs. A progress bar is a callback that draws. Given, because it is about terminals and not about learning: in a terminal one line moves; in a file, a pipe or a notebook, where nothing can move, every finished epoch is
+one line.
+"""
+
+# %%
+#| export
+def shown_time(seconds):
+    """Return seconds as text: 0:07, 12:34 or 1:02:03."""
+    minutes, seconds = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
+
+# %%
+#| export
+def progress_line(progress, heard, samples, seconds, finished, width=None, bar=False):
+    """Return one line about an epoch; with a ``width`` it has at most so many letters, the least needed left out first.
+
+    ``heard`` batches with ``samples`` took so many ``seconds``.
+    """
+    count, loss = progress.batch + 1, progress.mean_loss
+    parts = [f"epoch {progress.epoch + 1}" + (f"/{progress.epochs}" if progress.epochs else ""),
+             f"{count}/{progress.batches}" if progress.batches else f"{count} batches",
+             f"loss {loss:.4f}" if 1e-3 <= loss < 1e4 else f"loss {loss:.3g}"]
+    if finished:
+        parts.append(f"{seconds:.{2 if seconds < 10 else 0}f} s")
+    elif progress.batches:
+        parts.append(f"{shown_time(seconds / heard * (progress.batches - count))} left")
+    if seconds > 0:
+        parts.append(f"{samples / seconds:,.0f} samples/s")
+    while width is not None and len(parts) > 1 and len("  ".join(parts)) > width:
+        parts.pop()
+    space = 0 if width is None or not progress.batches else min(width - len("  ".join(parts)) - 4, 30)
+    if bar and space >= 5:
+        done = min(space * count // progress.batches, space)
+        parts.insert(1, f"[{'#' * done}{'-' * (space - done)}]")
+    return "  ".join(parts)[:width]
+
+# %%
+#| export
+class ProgressBar:
+    """What ``fit(..., progress=True)`` shows: a line that moves in a terminal, elsewhere one line per finished epoch.
+
+    It is a callback, too: ``fit(loader, 5, on_batch=ProgressBar())``. ``clock`` returns seconds; ``stream`` is where
+    it writes (None: the standard output of the moment), ``width`` how wide that is (None: as the terminal says).
+    """
+
+    def __init__(self, stream=None, clock=perf_counter, width=None):
+        self.stream, self.clock, self.width = stream, clock, width
+        self.begin()
+
+    def begin(self):
+        """Start the clock of an epoch."""
+        self.start, self.drawn, self.last, self.heard, self.samples = self.clock(), None, None, 0, 0
+
+    def watch(self, on_batch=None):
+        """Start the clock; return a callback that shows each batch and then calls ``on_batch``, if there is one."""
+        self.close()
+        self.begin()
+        return self if on_batch is None else lambda progress: (self(progress), on_batch(progress))
+
+    def __call__(self, progress):
+        """Hear of a batch, as ``on_batch``."""
+        if self.last is not None and progress.epoch != self.last.epoch:
+            self.close()
+        self.last, self.heard, self.samples = progress, self.heard + 1, self.samples + progress.samples
+        now = self.clock()
+        if progress.batch + 1 == progress.batches:
+            self.close(now)
+        elif self.drawn is None or now - self.drawn >= 0.1:  # ten times a second is enough for an eye
+            self.drawn = now
+            self.write(now, finished=False)
+
+    def close(self, now=None):
+        """End the line of the epoch under way, if there is one."""
+        if self.last is not None:
+            self.write(self.clock() if now is None else now, finished=True)
+            self.begin()
+
+    def write(self, now, finished):
+        """Draw the line; where nothing moves, only a finished one."""
+        stream = sys.stdout if self.stream is None else self.stream
+        moves = stream is not None and hasattr(stream, "isatty") and stream.isatty()
+        if stream is None or not (moves or finished):
+            return
+        width = self.width or (shutil.get_terminal_size().columns if moves else None)
+        room = max(width - 1, 1) if moves else width  # a full line would begin the next one
+        line = progress_line(self.last, self.heard, self.samples, now - self.start, finished, room, bar=moves)
+        stream.write(("\r" + line.ljust(room) if moves else line) + ("\n" if finished else ""))
+        stream.flush()
+
+# %%
+#| export
+def bar_for(progress):
+    """Return the bar that ``fit(progress=...)`` asks for: a new one for True; ``TypeError`` for what is no bar."""
+    bar = ProgressBar() if progress is True else progress
+    if not (hasattr(bar, "watch") and hasattr(bar, "close")):
+        raise TypeError(f"fit: progress is a {type(bar).__name__}; want True, False or a ProgressBar")
+    return bar
+
+# %%
+_ = digits_trainer(train, epochs=4).fit(train, 4, progress=True)
+
+# %% [markdown]
+"""
+Any function will do. This one shows every fiftieth step:
 """
 
 # %%
@@ -771,7 +1596,7 @@ def every_fifty(progress):
         print(f"step {progress.steps:3}  rate {progress.lr:.4f}  loss {progress.loss:.3f}")
 
 
-digits_trainer(train, epochs=4).fit(train, 4, every_fifty)
+_ = digits_trainer(train, epochs=4).fit(train, 4, every_fifty)
 
 # %% [markdown]
 """
@@ -780,8 +1605,8 @@ digits_trainer(train, epochs=4).fit(train, 4, every_fifty)
 <details><summary>Why is the rate of a schedule given by the step and not by the epoch?</summary>
 An epoch is as long as the data happens to be. By steps the curve is smooth, and it is the same for a run that stops in the middle of an epoch.
 </details>
-<details><summary>Your batch of 64 does not fit into memory. You compute two batches of 32, and add up their gradients. What must you not forget?</summary>
-Each loss is already a mean over its 32. The sum of two means is twice the mean over 64: halve it, or the rate has secretly doubled.
+<details><summary>Your batch of 64 does not fit into memory. You compute pieces of 32, 16 and 16, and add up their gradients. What must you not forget?</summary>
+Each loss is already a mean over its piece. Multiply it by the piece's share, 1/2, 1/4 and 1/4, or the rate has secretly tripled and the small pieces count too much.
 </details>
 <details><summary>Held-out accuracy is 97.5 %. You try fifty rates and report the best. Is the number honest?</summary>
 No. Choosing by the held-out set is training on it, slowly. Choose on a third set, and look at the test once.

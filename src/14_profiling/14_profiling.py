@@ -60,7 +60,7 @@ import numpy as np
 import psutil
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from tinytorch.core import activations, losses
+from tinytorch.core import activations, attention, embeddings, losses, spatial
 from tinytorch.core import tensor as ops
 from tinytorch.core.activations import Scoped
 from tinytorch.core.autograd import backward, no_grad
@@ -74,6 +74,7 @@ from tinytorch.core.layers import (
     parts,
     positive,
 )
+from tinytorch.core.spatial import pair
 from tinytorch.core.tensor import Op, Tensor, hollow, listen, matmul_shape, scope, shape_only, thread_state
 
 # %% [markdown]
@@ -412,7 +413,7 @@ print(f"right: {np.allclose(made, a @ b)}; {multiply_adds} multiply-adds, {2 * m
 
 # %% [markdown]
 """
-Sizes come from people, so they are checked once, here. Given: `sizes` for a shape and `pair` for what may be one number or two (a kernel of 3 is a kernel of (3, 3)). A boolean is not an integer.
+Sizes come from people, so they are checked once, here. Given: `sizes` for a shape; and from Module 09 `pair`, for what may be one number or two (a kernel of 3 is a kernel of (3, 3)). A boolean is not an integer.
 """
 
 # %%
@@ -428,20 +429,6 @@ def sizes(what, shape, rank=None):
     if rank is not None and len(shape) != rank:
         raise ValueError(f"{what} is {shape}; want {rank} axes, not {len(shape)}")
     return shape
-
-# %%
-#| export
-def pair(what, value, least=1):
-    """Return one size as two, or two as they are: ``pair("stride", 2)`` is (2, 2)."""
-    both = tuple(value) if isinstance(value, (tuple, list)) else (value, value)
-    if len(both) != 2:
-        raise ValueError(f"{what} is {value!r}; want one integer or two")
-    for n in both:
-        if isinstance(n, (bool, np.bool_)) or not isinstance(n, (int, np.integer)):
-            raise TypeError(f"{what} is {value!r}; want one integer or two")
-        if n < least:
-            raise ValueError(f"{what} is {value!r}; want {least} or more")
-    return int(both[0]), int(both[1])
 
 # %% [markdown]
 """
@@ -883,6 +870,54 @@ for _each in (ops.reduce_sum, ops.reduce_max, ops.argmax):
     flops(_each)(per_input)
 free(ops.reshape, ops.transpose, ops.broadcast_to, ops.index, ops.put, ops.concatenate, ops.where, ops.cast,
      losses.pick)
+
+# %% [markdown]
+"""
+Images and sequences bring a few ops of their own. A convolution multiplies and adds, whichever of its three passes it is: forwards, back to the image, back to the weight. Each pass makes the same products, `C / groups · kh · kw` for every number of
+the *output*, and only adds them up along other axes; so one count serves all three. A pooling window looks at each of its elements once. Positions (sines) and causal masks (comparisons) are made, one by one, like any other number.
+"""
+
+# %%
+#| export
+@flops(spatial.conv2d, contraction=True)
+def conv2d_cost(out_shape, x, weight, *bias, **how):
+    """Price a convolution: 2 per multiply-add, the bias free; weight (out_channels, C/groups, kh, kw)."""
+    return 2 * prod(out_shape) * prod(weight[1:])
+
+
+@flops(spatial.conv2d_input_gradient, contraction=True)
+def conv2d_input_gradient_cost(out_shape, g, weight, **how):
+    """Price the way back to the image: the products of the forward pass again, ``g`` has the output's shape."""
+    return conv2d_cost(g, out_shape, weight)
+
+
+@flops(spatial.conv2d_weight_gradient, contraction=True)
+def conv2d_weight_gradient_cost(out_shape, g, x, **how):
+    """Price the way back to the weight, which has ``out_shape``: the products of the forward pass once more."""
+    return conv2d_cost(g, x, out_shape)
+
+
+def pool_cost(out_shape, *in_shapes, kernel, **how):
+    """Price pooling: 1 per element of each window, and there is a window for each element of the output."""
+    return prod(out_shape) * prod(kernel)
+
+
+def pool_back_cost(out_shape, g, *others, kernel, **how):
+    """Price the way back through a pooling: the same windows, one for each element of ``g``."""
+    return prod(g) * prod(kernel)
+
+
+for _each in (spatial.max_pool2d, spatial.avg_pool2d, spatial.max_pool2d_pick):
+    flops(_each)(pool_cost)
+for _each in (spatial.max_pool2d_gradient, spatial.avg_pool2d_gradient):
+    flops(_each)(pool_back_cost)
+for _each in (embeddings.sinusoids, attention.causal_mask):
+    flops(_each)(per_output)
+
+# %%
+image, pool = Tensor(np.ones((1, 3, 32, 32))), {"kernel": (2, 2), "stride": (2, 2)}
+with listen(lambda event: print(f"{event.op.name:>10} {event.in_shapes} -> {event.out_shape}: {event_flops(event):,} FLOPs")):
+    spatial.max_pool2d(spatial.conv2d(image, Tensor(np.ones((16, 3, 3, 3)))), **pool)
 
 # %%
 #| export
@@ -1373,7 +1408,7 @@ def never_called(model, heard):
 # %%
 #| export
 def tally(events):
-    """Add up a list of ``OpEvent``s: total, contractions, by_op, op_calls, uncounted, bytes_moved, num_ops."""
+    """Add up ``OpEvent``s: total, contractions, by_op, op_calls, uncounted, bytes_moved, widest_op, num_ops."""
     by_op, op_calls, uncounted = {}, {}, {}
     for event in events:
         name, price = event.op.name, event_flops(event)
@@ -1384,7 +1419,8 @@ def tally(events):
             by_op[name] = by_op.get(name, 0) + price
     return {"total": sum(by_op.values()), "contractions": sum(map(_contraction_flops, events)),
             "by_op": dict(sorted(by_op.items(), key=lambda item: -item[1])), "op_calls": op_calls,
-            "uncounted": uncounted, "bytes_moved": sum(event.num_bytes for event in events), "num_ops": len(events)}
+            "uncounted": uncounted, "bytes_moved": sum(event.num_bytes for event in events), "num_ops": len(events),
+            "widest_op": max((event.num_bytes for event in events), default=0)}
 
 # %%
 #| export
@@ -1394,7 +1430,8 @@ class FlopReport:
 
     ``uncounted`` names ops without a cost rule and how often they ran; ``never_called`` the layers nothing passed
     through; ``by_layer`` is a tree of ``LayerCost``; ``per_sample`` is ``count_flops`` (None where it does not divide).
-    ``bytes_moved`` is what the ops read and write; a copy that a reshape is forced to make shows only in a real run.
+    ``bytes_moved`` is what the ops read and write (a copy that a reshape is forced to make shows only in a real run);
+    ``widest_op`` is the most that one op reads and writes: so much memory the pass needs at least.
     """
 
     model: str
@@ -1408,6 +1445,7 @@ class FlopReport:
     uncounted: dict
     bytes_moved: int
     num_ops: int
+    widest_op: int
     by_layer: LayerCost
     never_called: list
     convention: str = CONVENTION

@@ -168,3 +168,12 @@ def test_made_by_is_kept_only_where_a_gradient_is_wanted():
 def test_as_array_returns_the_array_itself_when_nothing_changes():
     array = np.ones(3, np.int8)
     assert as_array(array) is array
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_a_numpy_float_beside_a_tensor_takes_its_type(dtype):
+    """np.sqrt(2) is a Python float by inheritance: neither rounded beside float64 nor widening float16."""
+    x = Tensor(np.ones(2), dtype=dtype)
+    for out in (x * np.sqrt(2), np.sqrt(2) * x, x / np.float64(1 / np.sqrt(2))):
+        assert out.dtype == dtype
+    assert (Tensor(np.ones(2), dtype=np.float64) * np.sqrt(2)).data[0] == np.sqrt(2)

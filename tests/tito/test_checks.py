@@ -10,7 +10,7 @@ from tito.checks import CheckFailed, check, check_raises, same
     (2, 2), (2.0, 2), (np.int64(2), 2), (1 / 3, 0.333333333), (float("nan"), float("nan")), ("a", "a"), (None, None),
     (True, True), (np.True_, True), ([1, 2], (1, 2)), ({"a": 1.0}, {"a": 1}), ([[1, 2]], np.array([[1, 2]])),
     (np.float32([0.1]), [0.1]), ((), ()), ([(), ("A",)], [(), ("A",)]), (["a", None], ["a", None]),
-    (np.zeros((0, 3)), np.zeros((0, 3)))])
+    (np.zeros((0, 3)), np.zeros((0, 3))), ([[1], [1, 2]], [[1], [1, 2]]), ([1, [2]], [1, [2]]), (b"a", b"a")])
 def test_same(got, want):
     """Numbers within tolerance, whole numbers exactly, arrays by shape and value."""
     assert same(got, want)
@@ -19,7 +19,8 @@ def test_same(got, want):
 @pytest.mark.parametrize(("got", "want"), [
     (True, 1), (1, True), ("2", 2), (2.5, 2), (None, 0), (0, None), (10**400, 1.5), ([1, 2, 3], (1, 2)), ({"a": 1}, {}),
     ([[1], [1, 2]], [[1, 2]]), ([1, 2], [[1, 2]]), ([True, False], [1, 0]), ([1, 0], [True, False]), (object(), [1]),
-    ([object()], [1]), (float("nan"), 1.0), (2**53 + 1, 2**53)])
+    ([object()], [1]), ([[1], [1, 3]], [[1], [1, 2]]), ("a", b"a"), (b"a", "a"), (float("nan"), 1.0),
+    (2**53 + 1, 2**53)])
 def test_not_the_same(got, want):
     """And no error, whatever came."""
     assert not same(got, want)

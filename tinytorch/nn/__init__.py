@@ -2,13 +2,20 @@
 
 import sys
 
-from tinytorch.core import activations, layers, losses
+from tinytorch.core import activations, attention, embeddings, layers, losses, spatial, transformers
 from tinytorch.core.activations import GELU, ReLU, Sigmoid, Softmax, Tanh
+from tinytorch.core.attention import MultiHeadAttention
+from tinytorch.core.embeddings import Embedding, PositionalEncoding, SinusoidalEncoding
 from tinytorch.core.layers import Dropout, Layer, Linear, Sequential
 from tinytorch.core.losses import BinaryCrossEntropyLoss, CrossEntropyLoss, MSELoss
+from tinytorch.core.spatial import AvgPool2d, BatchNorm2d, Conv2d, Flatten, MaxPool2d
+from tinytorch.core.transformers import GPT, MLP, LayerNorm, TransformerBlock
 
-__all__ = ["GELU", "BinaryCrossEntropyLoss", "CrossEntropyLoss", "Dropout", "Layer", "Linear", "MSELoss", "ReLU",
-           "Sequential", "Sigmoid", "Softmax", "Tanh", "activations", "layers", "losses"]
+__all__ = ["GELU", "GPT", "MLP", "AvgPool2d", "BatchNorm2d", "BinaryCrossEntropyLoss", "Conv2d", "CrossEntropyLoss",
+           "Dropout", "Embedding", "Flatten", "Layer", "LayerNorm", "Linear", "MSELoss", "MaxPool2d",
+           "MultiHeadAttention", "PositionalEncoding", "ReLU", "Sequential", "Sigmoid", "SinusoidalEncoding", "Softmax",
+           "Tanh", "TransformerBlock", "activations", "attention", "embeddings", "layers", "losses", "spatial",
+           "transformers"]
 
-for _name in ("activations", "layers", "losses"):  # `import tinytorch.nn.layers` finds core.layers
-    sys.modules[f"{__name__}.{_name}"] = globals()[_name]
+for _name in ("activations", "attention", "embeddings", "layers", "losses", "spatial", "transformers"):
+    sys.modules[f"{__name__}.{_name}"] = globals()[_name]  # `import tinytorch.nn.layers` finds core.layers

@@ -8,18 +8,34 @@ from tito import ui
 from tito.errors import TitoError
 
 
+class Shape(click.ParamType):
+    """Sizes joined by commas, such as ``32,784``."""
+
+    name = "shape"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
+        """Return the sizes as a tuple of positive ints."""
+        sizes = str(value).strip("()").rstrip(",").split(",")
+        if not all(size.strip().isdecimal() and int(size) > 0 for size in sizes):
+            self.fail(f"{value} came; want sizes above 0 joined by commas, batch first, like 32,784", param, ctx)
+        return tuple(map(int, sizes))
+
+
 @click.command(short_help="Profile a model: parameters, FLOPs, bytes, time, limits.")
 @click.argument("model", default="digits_mlp")
 @click.option("--batch", type=click.IntRange(min=1), metavar="N", help="Inputs per pass (by default the model's own).")
-@click.option("--iterations", type=click.IntRange(min=1), default=100, show_default=True, metavar="N",
-              help="Timed passes.")
+@click.option("--input-shape", type=Shape(), metavar="N,...", help="What goes in, batch first (by default the zoo's).")
+@click.option("--iterations", type=click.IntRange(min=1), metavar="N", help="Timed passes (by default what fits).")
+@click.option("--count-only", is_flag=True, help="Count on shapes; build and run nothing.")
 @click.option("--remeasure", is_flag=True, help="Measure this machine's limits anew.")
 @ui.json_option
-def command(model: str, batch: int | None, iterations: int, remeasure: bool, as_json: bool) -> int:
+def command(model: str, batch: int | None, input_shape: tuple[int, ...] | None, iterations: int | None,
+            count_only: bool, remeasure: bool, as_json: bool) -> int:
     """Profile MODEL (by default digits_mlp) layer by layer.
 
-    A digits model is first trained for a moment on the handwritten digits that TinyTorch ships. Counting, memory and
-    time are three separate runs, since each instrument would disturb the others.
+    MODEL is a name of the zoo, or package.module:factory. A digits model is first trained for a moment on the
+    handwritten digits that TinyTorch ships. Counting, memory and time are three separate runs, since each instrument
+    would disturb the others. What does not fit into this machine's memory is counted on shapes only, and says so.
 
     Exit status: 0 done, 2 could not run.
     """
@@ -27,10 +43,12 @@ def command(model: str, batch: int | None, iterations: int, remeasure: bool, as_
 
     try:
         with ui.stages() as stage:
-            result = profile_model(model, batch, iterations, remeasure, stage)
+            result = profile_model(model, batch, iterations, remeasure, stage, input_shape, count_only)
     except NotImplementedError as unwritten:
         raise TitoError(f"the package holds an export that is not finished ({unwritten}); write it and export again, "
                         "or bring the reference back with `tito build`") from unwritten
+    except (ValueError, TypeError, IndexError, MemoryError) as error:
+        raise TitoError(f"{model}: {error or 'not enough memory'}") from error
     if as_json:
         ui.print_json(result)
     else:
