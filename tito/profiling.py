@@ -49,7 +49,16 @@ def find_model(name: str, input_shape: tuple[int, ...] | None = None) -> tuple[C
         raise TitoError(f"{name} is a {type(factory).__name__}; want a function or class that makes a model")
     if input_shape is None:
         raise TitoError(f"{name}: say what goes in, batch first, like --input-shape 32,784")
-    return factory, input_shape
+
+    def make() -> Any:
+        try:
+            return factory()
+        except NotImplementedError:
+            raise
+        except Exception as error:
+            raise TitoError(f"{name}: {type(error).__name__}: {error}") from error
+
+    return make, input_shape
 
 
 def count_model(factory: Callable[[], Any], shape: tuple[int, ...]) -> Any:
@@ -112,7 +121,8 @@ def profile_model(name: str, batch: int | None = None, iterations: int | None = 
                   count_only: bool = False) -> dict[str, Any]:
     """Count the model ``name`` and, unless ``count_only`` or too big for this machine, profile a forward pass.
 
-    Returns plain data: ``count`` always; then ``training``, ``limits`` and ``profile``, or ``not_run``: why not.
+    Returns plain data: ``count`` (None where a run on shapes is not possible); then ``training``, ``limits`` and
+    ``profile``, or ``not_run``: why not.
     """
     from tinytorch import zoo
     from tinytorch.core.autograd import no_grad
@@ -121,9 +131,14 @@ def profile_model(name: str, batch: int | None = None, iterations: int | None = 
     factory, shape = find_model(name, input_shape)
     shape = (batch or shape[0], *shape[1:])
     stage("counting on shapes")
-    report = count_model(factory, shape)
-    result = {"model": name, "input_shape": list(shape), "count": _plain(report.to_dict())}
-    needed, free = memory_needed(report), memory_available()
+    try:
+        report = count_model(factory, shape)
+    except (ValueError, TypeError, IndexError):  # it needs real values; what it then says is said by the real run
+        if count_only:
+            raise
+        report = None
+    result = {"model": name, "input_shape": list(shape), "count": report and _plain(report.to_dict())}
+    needed, free = memory_needed(report) if report else 0, memory_available()
     if count_only or needed > free:
         why = "asked only to count" if count_only else (
             f"running it takes at least {needed / 1e9:,.1f} GB, and {free / 1e9:,.1f} GB are free")
@@ -271,7 +286,7 @@ def _draw_count(result: dict[str, Any], console: Any) -> None:
     _draw_doubts(count["uncounted"], count["never_called"], console)
 
 
-def _draw_doubts(uncounted: Any, never_called: list[str], console: Any) -> None:
+def _draw_doubts(uncounted: Any, never_called: list[str] | None, console: Any) -> None:
     """Name what the numbers leave out."""
     if uncounted:
         console.print(f"Not counted, for want of a cost rule: {', '.join(uncounted)}")
@@ -305,4 +320,4 @@ def _draw_profile(result: dict[str, Any], console: Any) -> None:
     console.print(f"\n{profile['advice']}")
     for warning in profile["latency"]["warnings"]:
         console.print(f"Doubt: {warning}")
-    _draw_doubts(profile["uncounted"], result["count"]["never_called"], console)
+    _draw_doubts(profile["uncounted"], (result["count"] or {}).get("never_called"), console)

@@ -6,7 +6,7 @@
 #     text_representation: {extension: .py, format_name: percent}
 #   kernelspec: {"display_name": "Python 3", "language": "python", "name": "python3"}
 #   language_info: {"name": "python"}
-#   tinytorch: {"module": "09_spatial", "release": "b96b165b1e73a786"}
+#   tinytorch: {"module": "09_spatial", "release": "a604ebfac1f5ea14"}
 # ---
 
 # %% [markdown]
@@ -753,6 +753,9 @@ if __name__ == "__main__":
 
 # %% nbgrader={"cell_type": "code", "grade": true, "grade_id": "test-conv2d-layer", "locked": true, "points": 10, "schema_version": 3, "solution": false, "task": false} tinytorch={"skill": "layers"}
 if __name__ == "__main__":
+    from tinytorch.core.tensor import shape_only
+
+
     def test_conv2d_layer():
         """Parameters, where they come from, every setting reaches the op, refusals."""
         layer = Conv2d(3, 16, 3)
@@ -771,6 +774,8 @@ if __name__ == "__main__":
         layer.bias.data[:] = [1, 2, 3, 4]
         check("every setting reaches the op", np.array_equal(layer(x).data, conv2d(x, layer.weight, layer.bias, **how).data), True)
         check("and without a bias", Conv2d(2, 4, (2, 3), bias=False, **how)(x).shape, (3, 4, 3, 8))
+        with shape_only():
+            check("on shapes only the weight is hollow", any(Conv2d(3, 16, 3).weight.data.strides), False, {True: "it was drawn all the same: let _weight do the drawing"})
         check_raises("groups that do not divide", ValueError, lambda: Conv2d(4, 6, 3, groups=3), must_say="groups is 3")
 
 
@@ -911,7 +916,9 @@ if __name__ == "__main__":
         small = Tensor(np.array([[[[-128, -7], [-100, -128]]]], np.int8))
         check("int8 stays, and -128 is a number", (max_pool2d(small, kernel=(1, 2)).dtype.name, max_pool2d(small, kernel=(1, 2)).data.tolist()), ("int8", [[[[-7], [-100]]]]))
         check("an average of integers", avg_pool2d(small, kernel=(1, 2)).data, [[[[-67.5], [-114.0]]]], {((((-67.0,), (-114.0,)),),): "the average is rounded to whole numbers"})
-        check("NaN wins", max_pool2d(Tensor([[[[1.0, np.nan], [np.nan, 1.0]]]]), kernel=(1, 2)).data, [[[[np.nan], [np.nan]]]], {((((1.0,), (np.nan,)),),): "a comparison let NaN pass", ((((np.nan,), (1.0,)),),): "a comparison let NaN pass"})
+        broken = Tensor([[[[1.0, np.nan], [np.nan, 1.0], [1.0, 2.0]]]])
+        check("NaN wins, in its window", max_pool2d(broken, kernel=(1, 2)).data.ravel(), [np.nan, np.nan, 2.0], {(1.0, 1.0, 2.0): "a comparison let NaN pass", (1.0, np.nan, 2.0): "a comparison let NaN pass", (np.nan, 1.0, 2.0): "a comparison let NaN pass", (np.nan,) * 3: "NaN reached windows that do not see it"})
+        check("an empty batch", (max_pool2d(Tensor(np.zeros((0, 3, 4, 4))), kernel=(2, 2)).shape, avg_pool2d(Tensor(np.zeros((0, 3, 4, 4))), kernel=(2, 2)).shape), ((0, 3, 2, 2), (0, 3, 2, 2)))
         check("minus infinity alone stays", max_pool2d(Tensor(np.full((1, 1, 2, 2), -np.inf)), kernel=(2, 2)).item(), -np.inf)
         check("the picture is left as it was", (float(x.data.sum()), float(negative.data.sum())), (57.0, -720.0))
         check("channels and batch stay apart", max_pool2d(Tensor(np.arange(24.0).reshape(2, 3, 2, 2)), kernel=(2, 2)).data.ravel(), np.arange(3.0, 24, 4))
@@ -1153,7 +1160,6 @@ if __name__ == "__main__":
 # %% nbgrader={"cell_type": "code", "grade": true, "grade_id": "test-batch-norm", "locked": true, "points": 16, "schema_version": 3, "solution": false, "task": false} tinytorch={"skill": "normalization"}
 if __name__ == "__main__":
     from tinytorch.core.autograd import check_gradient
-    from tinytorch.core.tensor import shape_only
 
 
     def test_batch_norm():
@@ -1167,6 +1173,10 @@ if __name__ == "__main__":
         check("running mean and variance", np.array([norm.running_mean[0], norm.running_var[0]]), [0.4, 0.9 + 2 / 3], {
             (0.4, 1.4): "the running variance takes the unbiased one", (3.6, 0.1 + 6.0): "momentum is the share of the new, not of the old", (0.4, 0.9 + 0.375): "n / (n - 1), not the other way round",
             (0.0, 1.0): "nothing was remembered", (4.0, 20 / 3): "the old values are gone; only a tenth of the new is taken"}, rtol=1e-5)
+        with np.errstate(all="ignore"):
+            nearly = BatchNorm2d(2)(Tensor(np.array([[0, 7], [0.002, 7]]).reshape(2, 2, 1, 1))).data.reshape(2, 2)
+            check("a channel that is nearly constant, 0 and 0.002, and one that is", nearly, np.array([[-1.0, 0.0], [1.0, 0.0]]) * 0.001 / np.sqrt(1.1e-5), {
+                ((-1.0, np.nan), (1.0, np.nan)): "eps is missing", ((-0.990099, 0.0), (0.990099, 0.0)): "eps belongs under the root"}, rtol=1e-3)
         norm = BatchNorm2d(3)
         norm.weight.data[:], norm.bias.data[:], kept = [1, 2, 3], [10, 20, 30], (norm.running_mean, norm.running_var)
         batch = np.random.default_rng(0).standard_normal((4, 3, 5, 2)) * np.array([1, 5, 9]).reshape(3, 1, 1) + np.array([0, 7, 100]).reshape(3, 1, 1)

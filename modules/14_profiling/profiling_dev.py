@@ -6,7 +6,7 @@
 #     text_representation: {extension: .py, format_name: percent}
 #   kernelspec: {"display_name": "Python 3", "language": "python", "name": "python3"}
 #   language_info: {"name": "python"}
-#   tinytorch: {"module": "14_profiling", "release": "f5308cb0a9e3685f"}
+#   tinytorch: {"module": "14_profiling", "release": "839df341bbfda704"}
 # ---
 
 # %% [markdown]
@@ -924,12 +924,6 @@ for _each in (embeddings.sinusoids, attention.causal_mask):
     flops(_each)(per_output)
 
 # %%
-if __name__ == "__main__":
-    image, pool = Tensor(np.ones((1, 3, 32, 32))), {"kernel": (2, 2), "stride": (2, 2)}
-    with listen(lambda event: print(f"{event.op.name:>10} {event.in_shapes} -> {event.out_shape}: {event_flops(event):,} FLOPs")):
-        spatial.max_pool2d(spatial.conv2d(image, Tensor(np.ones((16, 3, 3, 3)))), **pool)
-
-# %%
 #| export
 def event_flops(event):
     """Return what one ``OpEvent`` cost in FLOPs, or None when its op has no rule: unknown is not zero."""
@@ -940,6 +934,8 @@ def event_flops(event):
 if __name__ == "__main__":
     with listen(lambda event: print(f"{event.op.name:>10} {event.in_shapes} -> {event.out_shape}: {event_flops(event)} FLOPs")):
         softmax(Tensor(np.ones((2, 8))))
+        filtered = spatial.conv2d(Tensor(np.ones((1, 3, 32, 32))), Tensor(np.ones((16, 3, 3, 3))))
+        spatial.max_pool2d(filtered, kernel=(2, 2), stride=(2, 2))
     print("adding (4, 1) and (3,):", per_output((4, 3), (4, 1), (3,)), " adding up (4, 3) along axis 1:", per_input((4,), (4, 3), axis=1))
     print("(2, 5, 3) to 7, with a bias:", linear_cost((2, 5, 7), (2, 5, 3), (3, 7), (7,)), " and from an empty batch:", linear_cost((0, 7), (0, 3), (3, 7)))
 
@@ -1115,7 +1111,7 @@ One <code>with</code> line of four context managers; <code>listen(heard.op, hear
 def run_on_shapes(model, input_shape, dtype=np.float32):
     """Run the model's forward once on shapes only; return what was ``Heard``. Nothing is computed or left changed."""
     heard, run = Heard(), forward_of(model)
-    raise NotImplementedError("run_on_shapes: section 3, cell 19")
+    raise NotImplementedError("run_on_shapes: section 3, cell 18")
 
 # %%
 if __name__ == "__main__":
@@ -1206,7 +1202,7 @@ def count_flops(model, input_shape):
     shape = sizes("input_shape", input_shape)
     if isinstance(model, Tensor):
         return prod(shape)
-    raise NotImplementedError("count_flops: section 3, cell 24")
+    raise NotImplementedError("count_flops: section 3, cell 23")
 
 # %%
 if __name__ == "__main__":
@@ -1273,7 +1269,7 @@ Sizes of folders: the file <code>a/b/c.txt</code> of 5 bytes adds 5 to <code>()<
 #| export
 def sum_by_scope(events, amount):
     """Return {path: sum of ``amount(event)`` over the events whose scope starts with path}; ``()`` is everything."""
-    raise NotImplementedError("sum_by_scope: section 3, cell 27")
+    raise NotImplementedError("sum_by_scope: section 3, cell 26")
 
 # %% nbgrader={"cell_type": "code", "grade": true, "grade_id": "test-sum-by-scope", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false} tinytorch={"skill": "flops"}
 if __name__ == "__main__":

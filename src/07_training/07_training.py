@@ -14,7 +14,7 @@ Layers, loss, gradients, optimizer: all parts lie on the table. This module puts
 classic mistake that raises no error: training goes on, only worse. You will meet each of them, with the number it produces.
 
 **Build** the step, an honest evaluation, a schedule, clipping, the `Trainer`, checkpoints → **use** them to teach a network to read handwritten
-digits, in under a second, and to stop in the middle and go on → **reflect** on what the two curves of training say.
+digits, in a second or three, and to stop in the middle and go on → **reflect** on what the two curves of training say.
 
 When you are done you can
 1. put the parts of a training step in the right order, and say what goes wrong in the others;
@@ -27,7 +27,7 @@ When you are done you can
 |---|---|
 | the step, the evaluation, the schedule, the clipping | switching a model's mode and back, reading a loader |
 | the trainer's loop | its books: counts, sums, the records that it hands out |
-| what belongs to the state of a run, and putting it back | the file around that state, the checks before loading, the progress bar |
+| what belongs to the state of a run, and putting it back | section 7, to be skipped on first reading: the file around that state, the checks before loading, the progress bar |
 
 A cell you have not filled says which one it is: `fresh_gradients: section 1, cell 2` is the function `fresh_gradients` in the second code cell of section 1.
 """
@@ -43,8 +43,10 @@ import shutil
 import sys
 from contextlib import contextmanager
 from copy import deepcopy
+from datetime import timedelta
 from itertools import islice
 from math import cos, isfinite, pi
+from pathlib import Path
 from time import perf_counter
 from typing import NamedTuple
 
@@ -194,22 +196,24 @@ print("average over the examples:    ", (3 * 1 + 1 * 25) / 4)
 The last batch of a data set is usually a small one, so the first answer is usually wrong. Weigh every batch with its number of targets.
 
 An evaluation must also leave no trace. It runs in evaluation mode (dropout off) and under `no_grad()` (nothing is remembered, so it needs far less memory). Afterwards every layer is in the mode it had before: some may have been in
-evaluation mode on purpose. Given:
+evaluation mode on purpose. Given: `in_mode(model, training)` for a `with` block, and the walk through everything inside an object that it needs (section 7 needs it, too).
 """
 
 # %%
 #| export
-def with_mode(model):
-    """Return every object in ``model`` that has a ``training`` flag, the model itself included, each once."""
-    found, seen, todo = [], {}, [model]
+def reachable(thing, wanted):
+    """Return {path: object} for every object inside ``thing`` that ``wanted`` is true for, each once; cycles allowed."""
+    found, seen, todo = {}, {}, [("", thing)]
     while todo:
-        one = todo.pop()
-        if id(one) in seen or isinstance(one, (str, int, float)):
+        path, value = todo.pop()
+        if id(value) in seen or isinstance(value, (int, float, str, bytes)):
             continue
-        seen[id(one)] = one
-        if hasattr(one, "training") and hasattr(one, "__dict__"):
-            found.append(one)
-        todo += [value for _, value in parts(one)]
+        seen[id(value)] = value
+        if wanted(value):
+            while path in found:
+                path += "'"
+            found[path] = value
+        todo += [(f"{path}.{name}" if path else name, one) for name, one in reversed(parts(value))]
     return found
 
 # %%
@@ -217,21 +221,24 @@ def with_mode(model):
 @contextmanager
 def in_mode(model, training):
     """Put all of ``model`` in training mode (False: evaluation mode) inside the block, then back as it was."""
-    before = [(one, vars(one).get("training")) for one in with_mode(model)]
+    def switchable(one):
+        return hasattr(one, "training") and hasattr(one, "__dict__") and not isinstance(one, type)
+
+    before = [(one, vars(one).get("training")) for one in reachable(model, switchable).values()]
     try:
         for one, _ in before:
             one.training = training
         yield
     finally:
         for one, mode in before:
-            if mode is None:
+            if mode is None:  # it had the flag from its class
                 vars(one).pop("training", None)
             else:
                 one.training = mode
 
 # %% [markdown]
 """
-Two more given pieces. `pairs(loader)` reads a *loader*: anything that can be looped over and yields pairs (inputs, targets); a list of pairs will do, and Module 08 builds a better one. (Its second argument is for section 7: a run that goes on in the
+Two more given pieces. `pairs(loader)` reads a *loader*: anything that can be looped over and yields pairs (inputs, targets); a list of pairs will do, and Module 08 builds a better one. (Its second argument is for section 8: a run that goes on in the
 middle of an epoch passes over the batches it had.) `right_answers` counts where the largest score is at the target class; for targets that are no classes it answers `None`.
 """
 
@@ -553,7 +560,7 @@ for limit in (None, 1.0):
 
 Only counts and sums: how many steps and epochs, and for the epoch under way how many batches, their losses, their targets. Keeping these books is given, in the class `Run`. Of its methods you need two:
 
-- `with self.epoch_of(loader) as sums:` opens an epoch and hands you its books, a dict: `sums["batches"]`, `sums["loss"]` and `sums["targets"]`. All three are 0, unless the run goes on in the middle of an epoch (section 7).
+- `with self.epoch_of(loader) as sums:` opens an epoch and hands you its books, a dict: `sums["batches"]`, `sums["loss"]` and `sums["targets"]`. All three are 0, unless the run goes on in the middle of an epoch (section 8).
 - `self.report(x, loader, loss, norm)` makes the record `Progress` for a callback, from the sums as they are.
 """
 
@@ -621,11 +628,11 @@ class Run:
 """
 **Task.** Write two methods of `Trainer`.
 
-- `train_batch(x, y)`, one step: set the optimizer's rate to what the scheduler says for `self.steps` (if there is a scheduler), compute fresh gradients, clip (if `grad_clip_norm` is given), step, count. Return the loss and the norm (`None` when not clipping).
+- `train_batch(x, y)`, one step: set the optimizer's rate to what the scheduler says for `self.steps` (if there is a scheduler), compute fresh gradients, clip those of `self.optimizer.params` (if `grad_clip_norm` is given), step, count. Return the loss and the norm (`None` when not clipping).
 - `train_epoch(loader, on_batch=None)`: with the epoch's books open and in training mode, all batches that are still to do: `pairs(loader, sums["batches"])`. For each, train, then add to the three sums; a batch weighs as much as it has targets, as in `evaluate`.
   Then call `on_batch(self.report(...))`, if there is an `on_batch`. At the end, when the books are closed, count the epoch and return the mean loss over its targets.
 
-The trainer prints nothing by itself. Who wants a progress bar hands in a callback (section 8).
+The trainer prints nothing by itself. Who wants a progress bar hands in a callback (section 9).
 
 <details><summary>Hint 1: idea</summary>
 <code>train_batch</code> is five lines, one per verb. <code>train_epoch</code> is <code>evaluate</code> with another middle.
@@ -681,11 +688,22 @@ class Trainer(Run):
         ``progress=True`` shows a ``ProgressBar``, or give one of your own. ``checkpoint``, a path, is written after
         every epoch. A run of ten epochs goes on after ``load_checkpoint`` with ``fit(loader, 10 - trainer.epochs)``.
         """
+        bar = ProgressBar() if progress is True else progress or None
+        if bar is not None and not isinstance(bar, ProgressBar):
+            raise TypeError(f"fit: progress is a {type(bar).__name__}; want True, False or a ProgressBar")
+        path = None if checkpoint is None else file_for(checkpoint)
+        calls = [one for one in (bar, on_batch) if one is not None]
         self.goal = self.epochs + positive("epochs", epochs)
-        path, bar = None if checkpoint is None else file_for(checkpoint), bar_for(progress) if progress else None
+
+        def hear(done):
+            for call in calls:
+                call(done)
+
         try:
             for _ in range(self.epochs, self.goal):
-                loss = self.train_epoch(loader, on_batch if bar is None else bar.watch(on_batch))
+                if bar is not None:
+                    bar.close()  # the clock of the epoch starts now
+                loss = self.train_epoch(loader, hear if calls else None)
                 found = Evaluation(None, None) if validation is None else self.evaluate(validation)
                 for name, value in zip(self.history, (loss, self.optimizer.lr, found.loss, found.accuracy)):
                     self.history[name].append(value)
@@ -864,7 +882,305 @@ The lead is gone, though the loss on the training pictures is much lower with 0.
 
 # %% [markdown]
 """
-## 7. Stop, and go on
+## 7. The engine room: given, skip on first reading
+
+Nothing here is yours to write, and nothing needs to be understood before section 8. Run the cells, go on there, and come back when you want to know how a file is kept safe. Three groups:
+
+| group | functions | what they promise |
+|---|---|---|
+| finding what training changes | `arrays_of`, `generators_of`, `settings_of`, `place_of` | they hand out the live objects; section 8 uses them by name |
+| a file | `packed`, `unpacked`, `file_for`, `write_state`, `read_state`, `form_of`, `check_fits`, `save_checkpoint`, `load_checkpoint` | data only, no code; whole or not at all; a file that does not fit changes nothing |
+| a progress bar | `progress_line`, `ProgressBar` | in a terminal one line moves; in a file, a pipe or a notebook every finished epoch is one line |
+"""
+
+# %%
+#| export
+def arrays_of(trainer):
+    """Return {name: array}, not copied, of all parameters and buffers that training can change."""
+    optimizer = {name: value for name, value in vars(trainer.optimizer).items() if name != "state"}
+    inside, found = {"model": trainer.model, "loss_fn": trainer.loss_fn, "optimizer": optimizer}, {}
+    for name, one in reachable(inside, lambda one: isinstance(one, (Tensor, np.ndarray))).items():
+        array = one.data if isinstance(one, Tensor) else one
+        if array.flags.writeable:
+            found[name] = array
+        elif isinstance(one, Tensor) and one.requires_grad:
+            raise ValueError(f"{name} is read-only; was the model built under shape_only()?")
+    return found
+
+# %%
+#| export
+def generators_of(trainer, loader=None):
+    """Return {name: generator} of all NumPy generators that training draws from, the default one included."""
+    inside = {name: getattr(trainer, name) for name in ("model", "loss_fn", "optimizer", "scheduler")}
+    found = reachable({**inside, "loader": loader}, lambda one: isinstance(one, np.random.Generator))
+    return {"default": default_generator(), **found}
+
+# %%
+#| export
+def settings_of(optimizer):
+    """Return {name: value} of an optimizer's plain attributes: ``lr``, ``momentum``, ``betas`` and so on."""
+    def plain(value):
+        if isinstance(value, (tuple, list)):
+            return all(map(plain, value))
+        return value is None or isinstance(value, (int, float, str, np.generic))
+
+    return {name: value for name, value in vars(optimizer).items() if plain(value)}
+
+# %%
+#| export
+def place_of(trainer, loader=None):
+    """Return a loader's place (to be set again) and recipe (to be compared), or None without a loader."""
+    if loader is None:
+        return None
+    place = {name: getattr(loader, name) for name in ("epoch", "seed") if hasattr(loader, name)}
+    if "epoch" in place and trainer.sums is not None and trainer.sums["loader_epoch"] is not None:
+        place["epoch"] = trainer.sums["loader_epoch"]  # the epoch under way is the one to begin again
+    recipe = {name: getattr(loader, name) for name in ("batch_size", "shuffle", "drop_last") if hasattr(loader, name)}
+    return {"place": place, "recipe": {**recipe, "batches": len(loader) if hasattr(loader, "__len__") else None}}
+
+# %% [markdown]
+"""
+The file is a `.npz`, NumPy's own format: arrays, and one JSON text that says how they belong together. In the text an array is a reference by name.
+"""
+
+# %%
+#| export
+ARRAY, SCALAR, TUPLE = "array()", "scalar()", "tuple()"  # what JSON has not
+
+
+def packed(value, path, arrays):
+    """Return ``value`` as JSON can hold it; its arrays go into the dict ``arrays`` and are referred to by name."""
+    if isinstance(value, (np.ndarray, np.generic)) and not value.dtype.hasobject:
+        name = path if path.isprintable() and not path.endswith(".npy") else ascii(path)
+        while name in arrays:
+            name += "'"
+        arrays[name] = np.asarray(value)
+        return {ARRAY if isinstance(value, np.ndarray) else SCALAR: name}
+    if isinstance(value, dict) and all(isinstance(key, str) and not key.endswith("()") for key in value):
+        return {key: packed(inner, f"{path}/{key}".lstrip("/"), arrays) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        items = [packed(inner, f"{path}/{i}", arrays) for i, inner in enumerate(value)]
+        return items if isinstance(value, list) else {TUPLE: items}
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    raise TypeError(f"save_checkpoint: {path} is a {type(value).__name__}; want numbers, text, arrays of these "
+                    "(not of Python objects), lists, and dicts with text as keys")
+
+# %%
+#| export
+def unpacked(text, arrays):
+    """Return what ``packed`` was given, from its JSON text."""
+    def look(found):  # JSON hands over each dict, the innermost first
+        kind, inner = next(iter(found.items()), (None, None))
+        if kind in (ARRAY, SCALAR):
+            return arrays[inner] if kind == ARRAY else arrays[inner][()]
+        return tuple(inner) if kind == TUPLE else found
+
+    return json.loads(text, object_hook=look)
+
+# %% [markdown]
+"""
+Writing over the old checkpoint would be a mistake: if the power fails half way, neither the old nor the new one is left. So a file beside it is written and then renamed, which the file system does in one piece or not at all.
+"""
+
+# %%
+#| export
+FORMAT, VERSION = "tinytorch checkpoint", 1
+
+
+def file_for(path):
+    """Return the file that is written for ``path``: that one, or what it links to; ``OSError`` without its folder."""
+    target = Path(os.path.realpath(os.fsdecode(path)))
+    if target.is_dir():
+        raise IsADirectoryError(f"save_checkpoint: {target} is a folder; want the name of a file in it")
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"save_checkpoint: there is no folder {target.parent}; make it first")
+    return target
+
+# %%
+#| export
+def write_state(path, state):
+    """Write a state to the file ``path``, whole or not at all: into a file beside it, which then takes its name."""
+    target, arrays = file_for(path), {}
+    text = json.dumps({"format": FORMAT, "version": VERSION, "state": packed(state, "", arrays)})
+    part = target.with_name(f"{target.name}.{os.getpid()}.part")
+    try:
+        with part.open("wb") as file:
+            np.savez(file, json=np.array(text), **arrays)
+            file.flush()
+            os.fsync(file.fileno())  # on the disk, not only on its way there
+        part.replace(target)
+    finally:
+        part.unlink(missing_ok=True)
+
+# %%
+#| export
+def read_state(path):
+    """Return the state in the file ``path``; ``ValueError`` if it is no checkpoint. Nothing in the file is ever run."""
+    with open(os.fsdecode(path), "rb") as file:
+        try:
+            if file.read(4) != b"PK\x03\x04":
+                raise ValueError("it is no .npz file")
+            file.seek(0)
+            with np.load(file, allow_pickle=False) as found:
+                arrays = {name: found[name] for name in found.files}
+            whole = unpacked(str(arrays.get("json", "{}")), arrays)
+            if (whole.get("format"), whole.get("version")) != (FORMAT, VERSION):
+                raise ValueError(f"its format is {whole.get('format')}, version {whole.get('version')}; "
+                                 f"this program reads {FORMAT}, version {VERSION}")
+            return whole["state"]
+        except Exception as error:
+            reason = " ".join(str(error).split()) or type(error).__name__
+            reason = "it holds pickled objects, and reading those would run them" if "pickle" in reason else reason
+            raise ValueError(f"load_checkpoint: {file.name} cannot be read as a checkpoint: {reason}") from error
+
+# %% [markdown]
+"""
+And a state must *fit*. Half of it restored would be worse than either run, so the form of both states is compared before anything is changed: names, shapes, dtypes, the kind of optimizer, the loader's recipe. What goes wrong all the same, later, is taken back.
+"""
+
+# %%
+#| export
+SUMS, HISTORY = ("batches", "loader_epoch", "loss", "targets"), ("loss", "lr", "validation_loss", "validation_accuracy")
+
+
+def form_of(state):
+    """Return {what: form} of all that two runs must have in common for one to go on as the other."""
+    loader = state["loader"] or {"place": {}, "recipe": {}}
+    memory = sum(isinstance(memory, dict) for memory in state["memory"])
+    return {
+        "the loader": "missing" if state["loader"] is None else "given",
+        **{f"{name} of the loader": value for name, value in loader["recipe"].items()},
+        **{f"the loader's {name}": "there" for name in loader["place"]},
+        **{f"array {name}": f"{array.shape} {array.dtype}" for name, array in state["arrays"].items()},
+        "the optimizer": f"{state['kind']} of {memory} parameters",
+        **{f"the optimizer's {name}": "there" for name in state["settings"]},
+        **{f"random generator {name}": inside["bit_generator"] for name, inside in state["generators"].items()},
+        **{f"the number of {name}": type(state[name]).__name__ for name in ("steps", "epochs")},
+        **{f"the history of {name}": type(state["history"][name]).__name__ for name in HISTORY},
+        "the books of an epoch": sorted(SUMS if state["sums"] is None else state["sums"]),
+    }
+
+# %%
+#| export
+def check_fits(here, there):
+    """Raise ``ValueError``, one sentence, with the first thing in which the forms of two states differ."""
+    ours, theirs = form_of(here), form_of(there)
+    for name in [*ours, *theirs]:
+        a, b = ours.get(name, "missing"), theirs.get(name, "missing")
+        if a != b:
+            raise ValueError(f"{name} is {a} here, {b} in the checkpoint; want the same model, optimizer and loader")
+
+# %%
+#| export
+def save_checkpoint(path, trainer, loader=None):
+    """Write everything that a run needs to go on to the file ``path``; with ``loader``, its place as well.
+
+    Going on is exact, bit for bit, from the end of an epoch and from inside ``on_batch`` (a loader without an attribute
+    ``first_batch`` is then read again up to there, so reading must not draw random numbers). An old file of that name
+    stays whole until the new one is.
+    """
+    write_state(path, training_state(trainer, loader))
+
+# %%
+#| export
+def load_checkpoint(path, trainer, loader=None):
+    """Put a trainer, made in the same way as the saved one, and its loader to where ``save_checkpoint`` was called.
+
+    A run that was saved with its loader is loaded with one. Raises ``ValueError``, in one sentence, for a file that
+    cannot be read or does not fit; nothing is changed then.
+    """
+    state, before, sums = read_state(path), training_state(trainer, loader), trainer.sums
+    try:
+        check_fits(before, state)
+    except Exception as error:
+        reason = str(error) if type(error) is ValueError else f"it is damaged: {error!r}"
+        raise ValueError(f"load_checkpoint: {os.fsdecode(path)}: {' '.join(reason.split())}") from error
+    try:
+        restore_state(trainer, state, loader)
+    except Exception as error:  # the damage lies deeper: what was done is taken back
+        restore_state(trainer, before, loader)
+        trainer.sums = sums  # the very same object: an epoch that broke off here is known by it
+        raise ValueError(f"load_checkpoint: {os.fsdecode(path)}: it is damaged: {error!r}") from error
+
+# %% [markdown]
+"""
+A progress bar is a callback that draws.
+"""
+
+# %%
+#| export
+def progress_line(progress, heard, samples, seconds, finished, width=None):
+    """Return one line about an epoch, of which ``heard`` batches with ``samples`` took so many ``seconds``.
+
+    With a ``width`` it has a bar and at most so many letters; the least needed is left out first.
+    """
+    count, total, loss = progress.batch + 1, progress.batches, progress.mean_loss
+    parts = [f"epoch {progress.epoch + 1}" + (f"/{progress.epochs}" if progress.epochs else ""),
+             f"{count}/{total}" if total else f"{count} batches",
+             f"loss {loss:.4f}" if 1e-3 <= loss < 1e4 else f"loss {loss:.3g}"]
+    if finished:
+        parts.append(f"{seconds:.2f} s")
+    elif total:
+        parts.append(f"{timedelta(seconds=int(seconds / heard * (total - count)))} left")
+    if seconds > 0:
+        parts.append(f"{samples / seconds:,.0f} samples/s")
+    if width is None:
+        return "  ".join(parts)
+    while len(parts) > 1 and len("  ".join(parts)) > width:
+        parts.pop()
+    space = min(width - len("  ".join(parts)) - 4, 30)
+    if total and space >= 5:
+        done = min(space * count // total, space)
+        parts.insert(1, f"[{'#' * done}{'-' * (space - done)}]")
+    return "  ".join(parts)[:width]
+
+# %%
+#| export
+class ProgressBar:
+    """What ``fit(..., progress=True)`` shows: a line that moves in a terminal, elsewhere one line per finished epoch.
+
+    It is a callback, too: ``fit(loader, 5, on_batch=ProgressBar())``. ``clock`` returns seconds; ``stream`` is where
+    it writes (None: the standard output of the moment), ``width`` how wide a terminal is (None: as it says).
+    """
+
+    def __init__(self, stream=None, clock=perf_counter, width=None):
+        self.stream, self.clock, self.width, self.last = stream, clock, width, None
+        self.close()
+
+    def close(self):
+        """End the line of the epoch under way, if there is one, and start the clock of the next."""
+        if self.last is not None:
+            self.write(finished=True)
+        self.start, self.drawn, self.last, self.heard, self.samples = self.clock(), None, None, 0, 0
+
+    def __call__(self, progress):
+        """Hear of a batch, as ``on_batch``."""
+        if self.last is not None and progress.epoch != self.last.epoch:
+            self.close()
+        self.last, self.heard, self.samples = progress, self.heard + 1, self.samples + progress.samples
+        self.now = self.clock()
+        if progress.batch + 1 == progress.batches:
+            self.close()
+        elif self.drawn is None or self.now - self.drawn >= 0.1:  # ten times a second is enough for an eye
+            self.drawn = self.now
+            self.write(finished=False)
+
+    def write(self, finished):
+        """Draw the line; where nothing moves, only a finished one."""
+        stream = sys.stdout if self.stream is None else self.stream
+        moves, room = getattr(stream, "isatty", bool)(), None
+        if stream is None or not (moves or finished):
+            return
+        if moves:  # the last column stays free: a full line would begin the next one
+            room = max((self.width or shutil.get_terminal_size().columns) - 1, 1)
+        line = progress_line(self.last, self.heard, self.samples, self.now - self.start, finished, room)
+        stream.write(("\r" + line.ljust(room) if moves else line) + ("\n" if finished else ""))
+        stream.flush()
+
+# %% [markdown]
+"""
+## 8. Stop, and go on
 
 **Question.** The power fails after epoch 2 of 4. You had saved the weights. What else is gone?
 
@@ -891,6 +1207,7 @@ for p, saved in zip(again.model.parameters(), weights):
 resumed = losses_of(again, train, 2)
 print("batches 92 to 98, never stopped:", [round(loss, 3) for loss in rest[:7]])
 print("batches 92 to 98, weights alone:", [round(loss, 3) for loss in resumed[:7]])
+print(f"the first of them equal: {resumed[0] == rest[0]}; the worst of these, against the run that never stopped: {max(b / a for a, b in zip(rest[:7], resumed)):.1f} times")
 
 figure, axes = plt.subplots(figsize=(10, 3.6), layout="constrained")
 for label, colour, losses in (("never stopped", "#0072B2", rest), ("went on from the weights alone", "#D55E00", resumed)):
@@ -903,7 +1220,7 @@ _ = axes.legend(frameon=False)
 
 # %% [markdown]
 """
-Surprised? The first loss is the same to the last digit: the weights *are* all there. The next ones are not, and within a few batches they are up to three times as large. Two things were lost. Adam's memory: with `m` and `v` at zero its first steps have the full length `lr` again
+Surprised? The first loss is the same to the last digit: the weights *are* all there. The next ones are not, and within a few batches one of them is more than three times as large. Two things were lost. Adam's memory: with `m` and `v` at zero its first steps have the full length `lr` again
 for every weight (Module 06), however small the gradients are by now. And the step number: the schedule began at its top again.
 
 So we take stock. What does training *change*?
@@ -919,86 +1236,13 @@ So we take stock. What does training *change*?
 
 The schedule is not in the table. It is a function of the step, so it has nothing to lose.
 
-Given: four functions that look these things up. They hand out the live objects, not copies:
+Four of the functions of section 7 look these things up. They hand out the live objects, not copies:
 
 - `arrays_of(trainer)`: a dict, name → array, of all parameters and buffers (`"model.layers.0.weight"`);
 - `generators_of(trainer, loader)`: a dict, name → NumPy generator, of all that model, loss, optimizer and loader hold, and `"default"`. What a generator will draw is decided by its `generator.bit_generator.state`, a dict that can be read and set;
 - `settings_of(optimizer)`: a dict, name → number, of its settings (`"lr"` and so on);
 - `place_of(trainer, loader)`: `None` without a loader, else a dict of two dicts: `"place"` (attribute → value, what must be set to go on) and `"recipe"` (what must be the same, such as the batch size).
 """
-
-# %%
-#| export
-def unused(name, taken):
-    """Return ``name`` in printable letters, with as many primes as it needs to be none of those taken."""
-    name = name if name.isprintable() and not name.endswith(".npy") else ascii(name)
-    while name in taken:
-        name += "'"
-    return name
-
-# %%
-#| export
-def reachable(thing, kinds):
-    """Return {name: object} for every object of these kinds inside ``thing``, each once, under the path to it."""
-    found, seen, todo = {}, {}, [("", thing)]
-    while todo:
-        path, value = todo.pop()
-        if id(value) in seen:
-            continue
-        seen[id(value)] = value
-        if isinstance(value, kinds):
-            found[unused(path, found)] = value
-        if isinstance(value, (list, tuple)):  # may be a dataset of a million numbers: these are not even named
-            inside = [(str(i), one) for i, one in enumerate(value) if type(one) not in (int, float, str, bytes, bool)]
-        else:
-            inside = parts(value)
-        todo += [(f"{path}.{name}" if path else name, one) for name, one in reversed(inside)]
-    return found
-
-# %%
-#| export
-def arrays_of(trainer):
-    """Return {name: array}, not copied, of all parameters and buffers that training can change."""
-    optimizer = {name: value for name, value in vars(trainer.optimizer).items() if name != "state"}
-    inside, found = {"model": trainer.model, "loss_fn": trainer.loss_fn, "optimizer": optimizer}, {}
-    for name, one in reachable(inside, (Tensor, np.ndarray)).items():
-        array = one.data if isinstance(one, Tensor) else one
-        if array.flags.writeable:
-            found[name] = array
-        elif isinstance(one, Tensor) and one.requires_grad:
-            raise ValueError(f"{name} is read-only; was the model built under shape_only()?")
-    return found
-
-# %%
-#| export
-def generators_of(trainer, loader=None):
-    """Return {name: generator} of all NumPy generators that training draws from, the default one included."""
-    inside = {"model": trainer.model, "loss_fn": trainer.loss_fn, "optimizer": trainer.optimizer,
-              "scheduler": trainer.scheduler, "loader": loader}
-    return {"default": default_generator(), **reachable(inside, np.random.Generator)}
-
-# %%
-#| export
-def settings_of(optimizer):
-    """Return {name: value} of an optimizer's plain attributes: ``lr``, ``momentum``, ``betas`` and so on."""
-    def plain(value):
-        if isinstance(value, (tuple, list)):
-            return all(map(plain, value))
-        return value is None or isinstance(value, (bool, int, float, str, np.generic))
-
-    return {name: value for name, value in vars(optimizer).items() if plain(value)}
-
-# %%
-#| export
-def place_of(trainer, loader=None):
-    """Return a loader's place (to be set again) and recipe (to be compared), or None without a loader."""
-    if loader is None:
-        return None
-    place = {name: getattr(loader, name) for name in ("epoch", "seed") if hasattr(loader, name)}
-    if "epoch" in place and trainer.sums is not None and trainer.sums["loader_epoch"] is not None:
-        place["epoch"] = trainer.sums["loader_epoch"]  # the epoch under way is the one to begin again
-    recipe = {name: getattr(loader, name) for name in ("batch_size", "shuffle", "drop_last") if hasattr(loader, name)}
-    return {"place": place, "recipe": {**recipe, "batches": len(loader) if hasattr(loader, "__len__") else None}}
 
 # %%
 print(list(arrays_of(whole)))
@@ -1205,9 +1449,7 @@ for forgotten in ("nothing", "memory", "settings", "generators", "steps", "loade
 """
 *Settings* are harmless here, because the schedule sets the rate before each step; without one they would not be. Memory and steps show only from the second loss on: the first one comes before any step. And nothing mends itself: once two runs differ, they go on to.
 
-**Into a file.** What is left is to write the state down, and there are two ways to go wrong.
-
-The first is the handiest: Python's `pickle` stores any object in one line. Look at what it does when it *reads*:
+**Into a file.** What is left is to write the state down. The handiest way is a trap: Python's `pickle` stores any object in one line. Look at what it does when it *reads*:
 """
 
 # %%
@@ -1225,222 +1467,13 @@ _ = pickle.loads(pickle.dumps(Present()))
 
 # %% [markdown]
 """
-It could have been any call: a pickle is a program, and reading it runs it. Weights are passed from hand to hand, so a checkpoint must be *data*. Ours is a `.npz`, NumPy's own format: arrays, read with `allow_pickle=False`, and one JSON text that says how
-they belong together. In the text an array is a reference by name.
+It could have been any call: a pickle is a program, and reading it runs it. Weights are passed from hand to hand, so a checkpoint must be *data*: arrays, read with `allow_pickle=False`, and a text. Section 7 has done that, around your two functions:
+`save_checkpoint` writes what `training_state` returns, `load_checkpoint` reads it, looks whether it fits, and calls `restore_state`.
 
-The second is to write over the old checkpoint. If the power fails half way, neither the old nor the new one is left. So we write a file beside it and then rename it, which the file system does in one piece or not at all.
-
-Given, in both directions:
-"""
-
-# %%
-#| export
-ARRAY, SCALAR, TUPLE = "array()", "scalar()", "tuple()"  # what JSON has not
-
-
-def packed(value, path, arrays):
-    """Return ``value`` as JSON can hold it; its arrays go into the dict ``arrays`` and are referred to by name."""
-    if isinstance(value, (np.ndarray, np.generic)):
-        if value.dtype.hasobject:
-            raise TypeError(f"save_checkpoint: {path} holds Python objects; want numbers or text in arrays")
-        name = unused(path, arrays)
-        arrays[name] = np.asarray(value)
-        return {ARRAY if isinstance(value, np.ndarray) else SCALAR: name}
-    if isinstance(value, dict):
-        if not all(isinstance(key, str) and key not in (ARRAY, SCALAR, TUPLE) for key in value):
-            raise TypeError(f"save_checkpoint: {path} is a dict with keys {list(value)}; want text as keys")
-        return {key: packed(inner, f"{path}/{key}" if path else key, arrays) for key, inner in value.items()}
-    if isinstance(value, (list, tuple)):
-        items = [packed(inner, f"{path}/{i}", arrays) for i, inner in enumerate(value)]
-        return items if isinstance(value, list) else {TUPLE: items}
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    raise TypeError(f"save_checkpoint: {path} is a {type(value).__name__}; want numbers, text, arrays, lists and dicts")
-
-# %%
-#| export
-def unpacked(value, arrays):
-    """Return what ``packed`` was given."""
-    if isinstance(value, list):
-        return [unpacked(inner, arrays) for inner in value]
-    if not isinstance(value, dict):
-        return value
-    kind, inner = next(iter(value.items()), (None, None))
-    if kind == TUPLE:
-        return tuple(unpacked(inner, arrays))
-    if kind in (ARRAY, SCALAR):
-        return arrays[inner] if kind == ARRAY else arrays[inner][()]
-    return {key: unpacked(inner, arrays) for key, inner in value.items()}
-
-# %%
-#| export
-FORMAT, VERSION = "tinytorch checkpoint", 1
-
-
-def file_for(path):
-    """Return the file that is written for ``path``: that one, or what it links to; ``OSError`` without its folder."""
-    target = os.path.realpath(os.fsdecode(path))
-    if os.path.isdir(target):
-        raise IsADirectoryError(f"save_checkpoint: {target} is a folder; want the name of a file in it")
-    if not os.path.isdir(os.path.dirname(target)):
-        raise FileNotFoundError(f"save_checkpoint: there is no folder {os.path.dirname(target)}; make it first")
-    return target
-
-# %%
-#| export
-def write_state(path, state):
-    """Write a state to the file ``path``, whole or not at all: into a file beside it, which then takes its name."""
-    target, arrays = file_for(path), {}
-    text = json.dumps({"format": FORMAT, "version": VERSION, "state": packed(state, "", arrays)})
-    part = f"{target}.{os.getpid()}.part"
-    try:
-        with open(part, "wb") as file:
-            np.savez(file, json=np.array(text), **arrays)
-            file.flush()
-            os.fsync(file.fileno())  # on the disk, not only on its way there
-        os.replace(part, target)
-    finally:
-        if os.path.exists(part):
-            os.remove(part)
-
-# %%
-#| export
-def read_state(path):
-    """Return the state in the file ``path``; ``ValueError`` if it is no checkpoint. Nothing in the file is ever run."""
-    path = os.fsdecode(path)
-    with open(path, "rb") as file:
-        try:
-            if file.read(4) != b"PK\x03\x04":
-                raise ValueError("it is no .npz file")
-            file.seek(0)
-            with np.load(file, allow_pickle=False) as found:
-                arrays = {name: found[name] for name in found.files}
-            whole = json.loads(str(arrays.get("json", "{}")))
-            if whole.get("format") != FORMAT:
-                raise ValueError("it is an .npz file of another kind")
-            if whole["version"] != VERSION:
-                raise ValueError(f"its form is version {whole['version']}, and this program reads {VERSION}; update it")
-            return unpacked(whole["state"], arrays)
-        except Exception as error:
-            reason = str(error) or type(error).__name__
-            reason = "it holds pickled objects, and reading those would run them" if "pickle" in reason else reason
-            raise ValueError(f"load_checkpoint: {path} cannot be read as a checkpoint: {reason}") from error
-
-# %% [markdown]
-"""
-And a state must *fit*. Restoring half of it and failing then would be worse than either run, so everything is checked before anything is changed.
-"""
-
-# %%
-#| export
-FORM = {"arrays": dict, "memory": list, "kind": str, "settings": dict, "generators": dict, "steps": int, "epochs": int,
-        "history": dict, "sums": (dict, type(None)), "loader": (dict, type(None))}
-
-
-def same_names(what, here, there):
-    """Raise ``ValueError`` with the first name that only one of two dicts has."""
-    for name in [*here, *there]:
-        if name not in there or name not in here:
-            have, lack = ("here", "the checkpoint") if name in here else ("in the checkpoint", "this run")
-            raise ValueError(f"{what} {name} is {have}, but not in {lack}; want the same model and settings")
-
-# %%
-#| export
-def check_arrays(here, there):
-    """Raise ``ValueError`` with the first array that only one side has, or that has another shape or dtype there."""
-    same_names("array", here, there)
-    for name, array in here.items():
-        a, b = [f"{one.shape} {one.dtype}" for one in (array, np.asarray(there[name]))]
-        if a != b:
-            raise ValueError(f"array {name} is {a} here, {b} in the checkpoint; want the same model")
-
-# %%
-#| export
-def check_generators(here, there):
-    """Raise ``ValueError`` unless every generator can be put into its state; it is tried on copies."""
-    same_names("random generator", here, there)
-    for name, generator in here.items():
-        try:
-            deepcopy(generator).bit_generator.state = there[name]
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise ValueError(f"random generator {name} is of another kind in the checkpoint: {error}") from None
-
-# %%
-#| export
-def check_optimizer(optimizer, state):
-    """Raise ``ValueError`` unless a state is of the same kind of optimizer, with as many parameters."""
-    kind, count = type(optimizer).__name__, len(optimizer.state)
-    if kind != state["kind"]:
-        raise ValueError(f"the optimizer is {kind} here, {state['kind']} in the checkpoint")
-    if count != len(state["memory"]) or not all(isinstance(memory, dict) for memory in state["memory"]):
-        raise ValueError(f"the optimizer has {count} parameters here, {len(state['memory'])} in the checkpoint")
-    same_names("setting of the optimizer", settings_of(optimizer), state["settings"])
-
-# %%
-#| export
-def check_loader(here, there):
-    """Raise ``ValueError`` unless both are None, or of one recipe: the place of one loader means nothing to another."""
-    if here is None and there is not None:
-        raise ValueError("it has the place of a loader; give the loader too: load_checkpoint(path, trainer, loader)")
-    if here is not None and there is None:
-        raise ValueError("it was saved without a loader; load it without one, or save it with one")
-    if here is None:
-        return
-    for part in ("place", "recipe"):
-        same_names("setting of the loader", here[part], there[part])
-    for name, value in here["recipe"].items():
-        if value != there["recipe"][name]:
-            raise ValueError(f"{name} of the loader is {value} here, {there['recipe'][name]} in the checkpoint")
-
-# %%
-#| export
-def check_state(trainer, state, loader=None):
-    """Raise ``ValueError``, one sentence, unless a state fits this trainer and loader; nothing is changed."""
-    same_names("part", FORM, state)
-    for name, kind in FORM.items():
-        if not isinstance(state[name], kind) or isinstance(state[name], bool):
-            raise ValueError(f"part {name} is a {type(state[name]).__name__}; the file is damaged")
-    check_arrays(arrays_of(trainer), state["arrays"])
-    check_optimizer(trainer.optimizer, state)
-    if not all(isinstance(state["history"].get(name), list) for name in trainer.history):
-        raise ValueError(f"the history has lists for {list(state['history'])}, want {list(trainer.history)}")
-    if state["sums"] is not None:
-        same_names("sum", dict.fromkeys(("batches", "loss", "targets", "loader_epoch")), state["sums"])
-    check_loader(place_of(trainer, loader), state["loader"])
-    check_generators(generators_of(trainer, loader), state["generators"])
-
-def save_checkpoint(path, trainer, loader=None):
-    """Write everything that a run needs to go on to the file ``path``; with ``loader``, its place as well.
-
-    Going on is exact, bit for bit, from the end of an epoch and from inside ``on_batch`` (a loader without an attribute
-    ``first_batch`` is then read again up to there, so reading must not draw random numbers). An old file of that name
-    stays whole until the new one is.
-    """
-    write_state(path, training_state(trainer, loader))
-
-# %%
-#| export
-def load_checkpoint(path, trainer, loader=None):
-    """Put a trainer, made in the same way as the saved one, and its loader to where ``save_checkpoint`` was called.
-
-    Raises ``ValueError``, in one sentence, for a file that cannot be read or does not fit; nothing is changed then.
-    """
-    state = read_state(path)
-    try:
-        check_state(trainer, state, loader)
-    except ValueError as error:
-        raise ValueError(f"load_checkpoint: {os.fsdecode(path)}: {error}") from None
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"load_checkpoint: {os.fsdecode(path)} is damaged: {error!r}") from None
-    restore_state(trainer, state, loader)
-
-# %% [markdown]
-"""
 Now all of it together. The run of the beginning writes a checkpoint after every epoch. A second one, made in the same way but with other random numbers, loads the file of epoch 2 and does the rest. And in between we look into the file, with NumPy alone:
 """
 
 # %%
-from pathlib import Path
 from tempfile import TemporaryDirectory
 
 with TemporaryDirectory() as folder:
@@ -1479,108 +1512,12 @@ if trainer.epochs < 10:
 
 **What it means for a real model.** Large runs write a checkpoint every few hundred steps, in the middle of the only epoch they have. With Adam it weighs three times the weights. Here, too, it may be written from inside a callback; the sums of the epoch under way are in it.
 
-## 8. What it means for a real model
+## 9. What it means for a real model
 
 The loop of a large language model is this loop. More machines share a batch, and the schedule begins with a short climb; the verbs and their order are yours.
 
-What is missing is something to look at while it runs. A progress bar is a callback that draws. Given, because it is about terminals and not about learning: in a terminal one line moves; in a file, a pipe or a notebook, where nothing can move, every finished epoch is
-one line.
+What is missing is something to look at while it runs: a callback that draws. In a terminal this one is a line that moves; in a file, a pipe or a notebook, where nothing can move, every finished epoch is one line.
 """
-
-# %%
-#| export
-def shown_time(seconds):
-    """Return seconds as text: 0:07, 12:34 or 1:02:03."""
-    minutes, seconds = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
-
-# %%
-#| export
-def progress_line(progress, heard, samples, seconds, finished, width=None, bar=False):
-    """Return one line about an epoch; with a ``width`` it has at most so many letters, the least needed left out first.
-
-    ``heard`` batches with ``samples`` took so many ``seconds``.
-    """
-    count, loss = progress.batch + 1, progress.mean_loss
-    parts = [f"epoch {progress.epoch + 1}" + (f"/{progress.epochs}" if progress.epochs else ""),
-             f"{count}/{progress.batches}" if progress.batches else f"{count} batches",
-             f"loss {loss:.4f}" if 1e-3 <= loss < 1e4 else f"loss {loss:.3g}"]
-    if finished:
-        parts.append(f"{seconds:.{2 if seconds < 10 else 0}f} s")
-    elif progress.batches:
-        parts.append(f"{shown_time(seconds / heard * (progress.batches - count))} left")
-    if seconds > 0:
-        parts.append(f"{samples / seconds:,.0f} samples/s")
-    while width is not None and len(parts) > 1 and len("  ".join(parts)) > width:
-        parts.pop()
-    space = 0 if width is None or not progress.batches else min(width - len("  ".join(parts)) - 4, 30)
-    if bar and space >= 5:
-        done = min(space * count // progress.batches, space)
-        parts.insert(1, f"[{'#' * done}{'-' * (space - done)}]")
-    return "  ".join(parts)[:width]
-
-# %%
-#| export
-class ProgressBar:
-    """What ``fit(..., progress=True)`` shows: a line that moves in a terminal, elsewhere one line per finished epoch.
-
-    It is a callback, too: ``fit(loader, 5, on_batch=ProgressBar())``. ``clock`` returns seconds; ``stream`` is where
-    it writes (None: the standard output of the moment), ``width`` how wide that is (None: as the terminal says).
-    """
-
-    def __init__(self, stream=None, clock=perf_counter, width=None):
-        self.stream, self.clock, self.width = stream, clock, width
-        self.begin()
-
-    def begin(self):
-        """Start the clock of an epoch."""
-        self.start, self.drawn, self.last, self.heard, self.samples = self.clock(), None, None, 0, 0
-
-    def watch(self, on_batch=None):
-        """Start the clock; return a callback that shows each batch and then calls ``on_batch``, if there is one."""
-        self.close()
-        self.begin()
-        return self if on_batch is None else lambda progress: (self(progress), on_batch(progress))
-
-    def __call__(self, progress):
-        """Hear of a batch, as ``on_batch``."""
-        if self.last is not None and progress.epoch != self.last.epoch:
-            self.close()
-        self.last, self.heard, self.samples = progress, self.heard + 1, self.samples + progress.samples
-        now = self.clock()
-        if progress.batch + 1 == progress.batches:
-            self.close(now)
-        elif self.drawn is None or now - self.drawn >= 0.1:  # ten times a second is enough for an eye
-            self.drawn = now
-            self.write(now, finished=False)
-
-    def close(self, now=None):
-        """End the line of the epoch under way, if there is one."""
-        if self.last is not None:
-            self.write(self.clock() if now is None else now, finished=True)
-            self.begin()
-
-    def write(self, now, finished):
-        """Draw the line; where nothing moves, only a finished one."""
-        stream = sys.stdout if self.stream is None else self.stream
-        moves = stream is not None and hasattr(stream, "isatty") and stream.isatty()
-        if stream is None or not (moves or finished):
-            return
-        width = self.width or (shutil.get_terminal_size().columns if moves else None)
-        room = max(width - 1, 1) if moves else width  # a full line would begin the next one
-        line = progress_line(self.last, self.heard, self.samples, now - self.start, finished, room, bar=moves)
-        stream.write(("\r" + line.ljust(room) if moves else line) + ("\n" if finished else ""))
-        stream.flush()
-
-# %%
-#| export
-def bar_for(progress):
-    """Return the bar that ``fit(progress=...)`` asks for: a new one for True; ``TypeError`` for what is no bar."""
-    bar = ProgressBar() if progress is True else progress
-    if not (hasattr(bar, "watch") and hasattr(bar, "close")):
-        raise TypeError(f"fit: progress is a {type(bar).__name__}; want True, False or a ProgressBar")
-    return bar
 
 # %%
 _ = digits_trainer(train, epochs=4).fit(train, 4, progress=True)
@@ -1612,7 +1549,7 @@ Each loss is already a mean over its piece. Multiply it by the piece's share, 1/
 No. Choosing by the held-out set is training on it, slowly. Choose on a third set, and look at the test once.
 </details>
 <details><summary>Is clipping with Adam of any use, if Adam divides by the size of the gradient anyway?</summary>
-Yes. One huge gradient enters <code>v</code> with its square and makes the steps of that weight tiny for hundreds of steps. Clipping keeps it out.
+Yes. One huge gradient enters <code>v</code> with its square and makes the steps of that weight small for a long time: a gradient of 1,000 times the usual size raises <code>v</code> by 0.001 · 1,000² = 1,000 times its usual value, and that takes ln 1,000 / 0.001, about 7,000 steps, to fade. Clipping keeps it out.
 </details>
 <details><summary>Where does the time of one step go: forward, backward, optimizer?</summary>
 Module 14 measures it. Write down a guess now.

@@ -915,11 +915,6 @@ for _each in (embeddings.sinusoids, attention.causal_mask):
     flops(_each)(per_output)
 
 # %%
-image, pool = Tensor(np.ones((1, 3, 32, 32))), {"kernel": (2, 2), "stride": (2, 2)}
-with listen(lambda event: print(f"{event.op.name:>10} {event.in_shapes} -> {event.out_shape}: {event_flops(event):,} FLOPs")):
-    spatial.max_pool2d(spatial.conv2d(image, Tensor(np.ones((16, 3, 3, 3)))), **pool)
-
-# %%
 #| export
 def event_flops(event):
     """Return what one ``OpEvent`` cost in FLOPs, or None when its op has no rule: unknown is not zero."""
@@ -929,6 +924,8 @@ def event_flops(event):
 # %%
 with listen(lambda event: print(f"{event.op.name:>10} {event.in_shapes} -> {event.out_shape}: {event_flops(event)} FLOPs")):
     softmax(Tensor(np.ones((2, 8))))
+    filtered = spatial.conv2d(Tensor(np.ones((1, 3, 32, 32))), Tensor(np.ones((16, 3, 3, 3))))
+    spatial.max_pool2d(filtered, kernel=(2, 2), stride=(2, 2))
 print("adding (4, 1) and (3,):", per_output((4, 3), (4, 1), (3,)), " adding up (4, 3) along axis 1:", per_input((4,), (4, 3), axis=1))
 print("(2, 5, 3) to 7, with a bias:", linear_cost((2, 5, 7), (2, 5, 3), (3, 7), (7,)), " and from an empty batch:", linear_cost((0, 7), (0, 3), (3, 7)))
 

@@ -294,7 +294,7 @@ def test_every_kind_of_generator(kind, tmp_path):
     assert draws[0] == draws[1]
     model = Sequential(other.model.layers[0], Dropout(0.5, np.random.default_rng(0)))
     wrong = Trainer(model, other.optimizer, MSELoss())
-    with pytest.raises(ValueError, match="generator model.layers.1.rng is of another kind"):
+    with pytest.raises(ValueError, match=f"generator model.layers.1.rng is PCG64 here, {kind.__name__} in the checkpoint"):
         wrong.load_checkpoint(tmp_path / "c")
 
 
@@ -310,7 +310,7 @@ def test_names_that_meet_or_look_odd(tmp_path):
     trainer, other = make(10.0), make(0.0)
     trainer.save_checkpoint(tmp_path / "c")
     other.load_checkpoint(tmp_path / "c")
-    found = reachable(other.model.box, (Tensor, np.ndarray)).values()
+    found = reachable(other.model.box, lambda one: isinstance(one, (Tensor, np.ndarray))).values()
     values = [(t.data if isinstance(t, Tensor) else t).tolist() for t in found]
     assert values == [[10.0 + i] for i in range(10)] + [[10.0]]
 
@@ -325,7 +325,7 @@ LEAVES = (st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False)
 def test_what_is_packed_comes_back(value):
     arrays = {}
     text = json.dumps(packed({"it": value}, "", arrays))
-    back = unpacked(json.loads(text), arrays)["it"]
+    back = unpacked(text, arrays)["it"]
     assert repr(back) == repr(value)
 
 
@@ -438,7 +438,7 @@ def test_what_is_no_path(path):
 def test_what_cannot_be_saved(tmp_path):
     trainer, loader = build()
     trainer.model.names = np.array(["a", None], dtype=object)
-    with pytest.raises(TypeError, match="model.names holds Python objects"):
+    with pytest.raises(TypeError, match=r"model.names is a ndarray; want .* \(not of Python objects\)"):
         trainer.save_checkpoint(tmp_path / "c")
     trainer, _ = build()
     trainer.optimizer.state[1]["note"] = Tensor([1.0])
@@ -446,7 +446,7 @@ def test_what_cannot_be_saved(tmp_path):
         trainer.save_checkpoint(tmp_path / "c")
     trainer, _ = build()
     trainer.history[3] = []
-    with pytest.raises(TypeError, match="want text as keys"):
+    with pytest.raises(TypeError, match="history is a dict; want .* with text as keys"):
         trainer.save_checkpoint(tmp_path / "c")
     with shape_only():
         hollow = Linear(4, 4)
@@ -511,7 +511,7 @@ def test_files_that_are_no_checkpoints(tmp_path):
         file.write_bytes(content)
         refused(file, "cannot be read")
     np.savez(file, weights=np.ones(3))
-    refused(file, "another kind")
+    refused(file, "its format is None, version None; this program reads tinytorch checkpoint, version 1")
     np.savez(file, json=np.array("{"), x=np.ones(2))
     refused(file, "cannot be read")
     np.savez(file, json=np.array([Trap()], dtype=object))
@@ -547,7 +547,7 @@ def test_pickled_arrays_inside_are_not_read(tmp_path):
 
 
 def test_a_later_version(tmp_path):
-    refused(remade(tmp_path, lambda text: text.update(version=2)), "version 2, and this program reads 1; update")
+    refused(remade(tmp_path, lambda text: text.update(version=2)), "its format is tinytorch checkpoint, version 2; this program reads tinytorch checkpoint, version 1")
 
 
 def without(key, *path):
@@ -570,30 +570,35 @@ def put(value, *path):
 
 @pytest.mark.parametrize(("change", "words"), [
     (lambda text: text.pop("version"), "cannot be read"),
-    (lambda text: text.update(state=[]), "damaged|part"),
-    (without("memory"), "part memory is here, but not in the checkpoint"),
-    (put(3, "memory"), "part memory is a int; the file is damaged"),
-    (put(True, "steps"), "part steps is a bool"),
-    (put("3", "epochs"), "part epochs is a str"),
-    (put([], "memory"), "has 4 parameters here, 0 in the checkpoint"),
-    (put([1, 2, 3, 4], "memory"), "parameters"),
-    (without("model.layers.0.weight", "arrays"), "array model.layers.0.weight is here, but not in the checkpoint"),
+    (lambda text: text.update(state=[]), "damaged"),
+    (without("memory"), r"it is damaged: KeyError\('memory'\)"),
+    (put(3, "memory"), "damaged"),
+    (put(True, "steps"), "the number of steps is int here, bool in the checkpoint"),
+    (put("3", "epochs"), "the number of epochs is int here, str in the checkpoint"),
+    (put([], "memory"), "the optimizer is Adam of 4 parameters here, Adam of 0 parameters in the checkpoint"),
+    (put([1, 2, 3, 4], "memory"), "Adam of 0 parameters in the checkpoint"),
+    (without("model.layers.0.weight", "arrays"),
+     r"array model.layers.0.weight is \(4, 6\) float32 here, missing in the checkpoint"),
     (put({"array()": "arrays/model.layers.0.weight"}, "arrays", "model.extra"),
-     "array model.extra is in the checkpoint, but not in this run"),
+     r"array model.extra is missing here, \(4, 6\) float32 in the checkpoint"),
     (put({"array()": "arrays/model.layers.0.bias"}, "arrays", "model.layers.0.weight"),
      r"array model.layers.0.weight is \(4, 6\) float32 here, \(6,\) float32 in the checkpoint"),
-    (put("text", "arrays", "model.layers.0.weight"), "array model.layers.0.weight"),
+    (put("text", "arrays", "model.layers.0.weight"), "damaged"),
     (put({"array()": "arrays/none"}, "arrays", "model.layers.0.weight"), "cannot be read"),
-    (put("SGD", "kind"), "the optimizer is Adam here, SGD in the checkpoint"),
-    (without("lr", "settings"), "setting of the optimizer lr is here"),
-    (without("default", "generators"), "random generator default is here"),
-    (put({"bit_generator": "PCG64"}, "generators", "default"), "random generator default is of another kind"),
-    (put(5, "generators", "default"), "random generator default is of another kind"),
-    (put("MT19937", "generators", "default", "bit_generator"), "random generator default is of another kind"),
-    (put({"loss": []}, "history"), "the history has lists for"),
-    (put(3, "history", "lr"), "the history has lists for"),
-    (put({"batches": 1}, "sums"), "sum loss is here"),
-    (put(None, "loader"), "was saved without a loader"),
+    (put("SGD", "kind"), "the optimizer is Adam of 4 parameters here, SGD of 4 parameters in the checkpoint"),
+    (without("lr", "settings"), "the optimizer's lr is there here, missing in the checkpoint"),
+    (without("default", "generators"), "random generator default is PCG64 here, missing in the checkpoint"),
+    (put({"bit_generator": "PCG64"}, "generators", "default"), "damaged"),
+    (put(-1, "generators", "loader.rng", "state", "state"), "damaged"),
+    (put(5, "generators", "default"), "damaged"),
+    (put("MT19937", "generators", "default", "bit_generator"),
+     "random generator default is PCG64 here, MT19937 in the checkpoint"),
+    (put({"loss": []}, "history"), "damaged"),
+    (put(3, "history", "lr"), "the history of lr is list here, int in the checkpoint"),
+    (put({"batches": 1}, "sums"), r"the books of an epoch is .* here, \['batches'\] in the checkpoint"),
+    (put({}, "sums"), r"the books of an epoch is .* here, \[\] in the checkpoint"),
+    (put(None, "loader"), "the loader is given here, missing in the checkpoint"),
+    (put(["epoch", "seed"], "loader", "place"), "damaged"),
     (put({}, "loader"), "damaged"),
     (put(5, "loader", "place"), "damaged"),
     (put(9, "loader", "recipe", "batches"), "batches of the loader is 4 here, 9 in the checkpoint"),
@@ -606,15 +611,15 @@ def test_states_that_do_not_fit(change, words, tmp_path):
     (lambda: build(sizes=(4, 5, 3)),
      r"array model.layers.0.weight is \(4, 5\) float32 here, \(4, 6\) float32 in the checkpoint"),
     (lambda: build(dtype=np.float64), "array model.layers.0.weight is .* float64 here, .* float32 in the checkpoint"),
-    (lambda: build("momentum"), "the optimizer is SGD here, Adam in the checkpoint"),
-    (lambda: build("adamw"), "the optimizer is AdamW here, Adam in the checkpoint"),
+    (lambda: build("momentum"), "the optimizer is SGD of 4 parameters here, Adam of 4 parameters in the checkpoint"),
+    (lambda: build("adamw"), "the optimizer is AdamW of 4 parameters here, Adam of 4 parameters in the checkpoint"),
 ])
 def test_runs_that_are_others(make, words, tmp_path):
     refused(remade(tmp_path), words, make)
 
 
 def test_a_loader_that_was_forgotten(tmp_path):
-    refused(remade(tmp_path), r"give the loader too: load_checkpoint\(path, trainer, loader\)", loader=False)
+    refused(remade(tmp_path), "the loader is missing here, given in the checkpoint", loader=False)
 
 
 def test_a_state_in_memory_is_a_copy_both_ways():
