@@ -92,12 +92,14 @@ def test_small_ones_run(name):
 def test_a_small_bert_sees_no_padding():
     manual_seed(0)
     model = zoo.BERT(50, 16, 2, 4, max_seq_len=8).eval()
-    tokens, mask = np.array([[3, 4, 5, 0, 0]]), np.array([[[[True, True, True, False, False]]]])
-    padded = model(Tensor(tokens), mask=Tensor(mask)).data
+    tokens, mask = np.array([[3, 4, 5, 0, 0]]), np.array([[True, True, True, False, False]])
+    padded = model(Tensor(tokens), present=Tensor(mask)).data
     np.testing.assert_allclose(padded, model(Tensor(tokens[:, :3])).data, atol=1e-6)
     other = tokens.copy()
     other[0, 4] = 9
-    assert (model(Tensor(other), mask=Tensor(mask)).data == padded).all()
+    assert (model(Tensor(other), present=Tensor(mask)).data == padded).all()
+    with pytest.raises(ValueError, match="want the same shape"):
+        model(Tensor(tokens), present=Tensor(mask[:, :4]))
 
 
 def test_a_small_vit_reads_every_patch():
@@ -110,6 +112,18 @@ def test_a_small_vit_reads_every_patch():
             other = image.copy()
             other[0, :, row:row + 4, column:column + 4] += 1
             assert (model(Tensor(other)).data != before).any()
+
+
+@pytest.mark.parametrize("shape", [(1, 3, 4, 4), (1, 3, 9, 11), (1, 3, 16, 4), (3, 8, 8)])
+def test_a_vit_refuses_another_size(shape):
+    with pytest.raises(ValueError, match="want .B, 3, 8, 8."):
+        zoo.ViT(8, 4, 8, 1, 2, classes=5)(Tensor(np.zeros(shape)))
+
+
+@pytest.mark.parametrize(("image", "patch", "layers"), [(8, 16, 1), (8, 3, 1), (-8, 4, 1), (8, 4, 0), (8, 4, True)])
+def test_an_impossible_vit_is_not_built(image, patch, layers):
+    with pytest.raises((ValueError, TypeError), match="want|multiple"):
+        zoo.ViT(image, patch, 8, layers, 2)
 
 
 def test_every_weight_of_a_residual_block_learns():

@@ -9,9 +9,9 @@ from collections.abc import Callable
 import numpy as np
 
 from tinytorch.core.activations import GELU, ReLU, Scoped, Tanh
-from tinytorch.core.attention import MultiHeadAttention
+from tinytorch.core.attention import MultiHeadAttention, padding_mask
 from tinytorch.core.embeddings import Embedding, PositionalEncoding, normal_weight
-from tinytorch.core.layers import Dropout, Layer, Linear, Sequential
+from tinytorch.core.layers import Dropout, Layer, Linear, Sequential, positive
 from tinytorch.core.spatial import AvgPool2d, BatchNorm2d, Conv2d, Flatten, MaxPool2d
 from tinytorch.core.tensor import Tensor, broadcast_to, concatenate, hollow, is_shape_only
 from tinytorch.core.transformers import GPT, LayerNorm, TransformerBlock
@@ -131,7 +131,7 @@ class PostNormBlock(Layer):
 class BERT(Layer):
     """Encoder of Devlin and others, 2019: tokens (B, T) -> the first position's pooled vector (B, D).
 
-    Segment 0 is taken for every token. ``mask`` (B, 1, 1, T), True where there is a token, leaves padding out.
+    Segment 0 is taken for every token. ``present`` (B, T), True where there is a token, leaves padding out.
     """
 
     def __init__(self, vocab_size: int, embed_dim: int, num_layers: int, num_heads: int, max_seq_len: int = 512,
@@ -140,11 +140,15 @@ class BERT(Layer):
         self.position_embedding = PositionalEncoding(max_seq_len, embed_dim)
         self.segment_weight = normal_weight(2, embed_dim)
         self.ln, self.dropout = LayerNorm(embed_dim, eps=1e-12), Dropout(dropout_prob)
-        self.blocks = [PostNormBlock(embed_dim, num_heads, dropout_prob) for _ in range(num_layers)]
+        self.blocks = [PostNormBlock(embed_dim, num_heads, dropout_prob)
+                       for _ in range(positive("num_layers", num_layers))]
         self.pooler = Sequential(Linear(embed_dim, embed_dim), Tanh())
 
-    def forward(self, tokens: Tensor, mask: Tensor | None = None) -> Tensor:
+    def forward(self, tokens: Tensor, present: Tensor | None = None) -> Tensor:
         """Embed, normalize, run the blocks, pool the first position: (B, T) -> (B, D)."""
+        mask = None if present is None else padding_mask(present)
+        if mask is not None and mask.shape != (tokens.shape[0], 1, 1, tokens.shape[-1]):
+            raise ValueError(f"tokens {tokens.shape} with present {present.shape}: want the same shape")
         x = self.position_embedding(self.token_embedding(tokens)) + self.segment_weight[0]
         x = self.dropout(self.ln(x))
         for block in self.blocks:
@@ -158,22 +162,28 @@ def bert_base() -> Layer:
 
 
 class ViT(Layer):
-    """Vision transformer: x (B, 3, H, W) -> logits (B, classes); H and W whole multiples of the patch.
+    """Vision transformer: x (B, 3, image, image) -> logits (B, classes); the image is a multiple of the patch.
 
     Source: Dosovitskiy and others, 2021.
     """
 
     def __init__(self, image: int, patch: int, embed_dim: int, num_layers: int, num_heads: int, classes: int = 1000,
                  dropout_prob: float = 0.0) -> None:
+        self.image, patch = positive("image", image), positive("patch", patch)
+        if image % patch:
+            raise ValueError(f"image {image} is no whole multiple of the patch, {patch}")
         self.patches = Conv2d(3, embed_dim, patch, stride=patch)
         start = hollow((1, 1, embed_dim)) if is_shape_only() else np.zeros((1, 1, embed_dim), np.float32)
         self.class_token = Tensor(start, requires_grad=True)
         self.position_embedding = PositionalEncoding((image // patch) ** 2 + 1, embed_dim)
-        self.blocks = [TransformerBlock(embed_dim, num_heads, dropout_prob=dropout_prob) for _ in range(num_layers)]
+        self.blocks = [TransformerBlock(embed_dim, num_heads, dropout_prob=dropout_prob)
+                       for _ in range(positive("num_layers", num_layers))]
         self.ln, self.head = LayerNorm(embed_dim, eps=1e-6), Linear(embed_dim, classes)
 
     def forward(self, x: Tensor) -> Tensor:
         """Cut into patches, put the class token before them, run the blocks, classify by that token."""
+        if x.ndim != 4 or x.shape[2:] != (self.image, self.image):
+            raise ValueError(f"x {x.shape}: want (B, 3, {self.image}, {self.image}), the size this model was built for")
         x = self.patches(x)  # (B, D, rows, columns)
         batch, dim = x.shape[:2]
         x = x.reshape(batch, dim, x.shape[2] * x.shape[3]).T  # (B, patches, D)

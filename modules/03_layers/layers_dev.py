@@ -6,7 +6,7 @@
 #     text_representation: {extension: .py, format_name: percent}
 #   kernelspec: {"display_name": "Python 3", "language": "python", "name": "python3"}
 #   language_info: {"name": "python"}
-#   tinytorch: {"module": "03_layers", "release": "0ccd49552b3ce5c2"}
+#   tinytorch: {"module": "03_layers", "release": "970ff68bea049dfe"}
 # ---
 
 # %% [markdown]
@@ -74,7 +74,7 @@ take the mean of the two fans in their place: its product with `v` is 1. The wei
 
 **He** (He and others, 2015). ReLU throws the negative half away, and with it half of the mean square that the next layer gets. So `fan_in · v`, halved, must be 1. The weights are normal, with standard deviation `sqrt(v)`.
 
-Randomness comes from one generator that you can seed. Under `shape_only()` no number is drawn: the weight is hollow. Given: the generator, `manual_seed`, and `_weight`, which knows about both.
+Randomness comes from one generator that you can seed. Under `shape_only()` no number is drawn: the weight is hollow. Given: the default generator, `generator(rng)`, which is `rng` or, for `None`, the default one; `manual_seed`; and `_weight`, which knows about shapes only.
 """
 
 # %%
@@ -85,6 +85,13 @@ _generator = np.random.default_rng()
 def default_generator():
     """Return the generator that initializers and dropout draw from unless they are given one."""
     return _generator
+
+
+def generator(rng=None):
+    """Return ``rng``, or the default generator for None; ``TypeError`` for what is no ``numpy.random.Generator``."""
+    if rng is not None and not isinstance(rng, np.random.Generator):
+        raise TypeError(f"rng is {rng!r}; want a generator, np.random.default_rng(seed), or None for the default one")
+    return _generator if rng is None else rng
 
 
 def manual_seed(seed):
@@ -149,7 +156,7 @@ if __name__ == "__main__":
 
 # %% [markdown]
 """
-**Task.** Now draw: `xavier_uniform(fan_in, fan_out, rng=None)` and `he_normal(fan_in, fan_out, rng=None)`, both trainable tensors of shape `(fan_in, fan_out)`. The numbers come from `rng`; `rng=None` means `default_generator()`. Draw all
+**Task.** Now draw: `xavier_uniform(fan_in, fan_out, rng=None)` and `he_normal(fan_in, fan_out, rng=None)`, both trainable tensors of shape `(fan_in, fan_out)`. The numbers come from `rng`; `rng=None` means the default generator: `generator(rng)` gives the right one. Draw all
 at once, with `rng.uniform(-limit, limit, shape)` and `rng.normal(0, std, shape)`, and let `_weight(shape, draw)` do the drawing, so that a run on shapes only draws nothing.
 
 Example: `zeros`, given in the same cell, is `_weight` with `np.zeros`, a function of a shape.
@@ -624,8 +631,8 @@ The *expected* value must stay the same. So in training the survivors are scaled
 
 **Task.** Write `dropout_mask`, an op on arrays: for every element of `a`, `0` with probability `p`, else `1 / (1 - p)`, in the dtype of `a` (with `p = 1` all zero). Draw with `rng.random(a.shape)`, and keep where the draw is `>= p`.
 
-Then `Dropout.forward`. In training it returns `x` times a mask. An op takes tensors by position and everything else by keyword, so call `dropout_mask(x, p=..., rng=...)` with `self.p` and `self.rng`; `self.rng` may be `None`, which means
-`default_generator()`. In evaluation, and with `p = 0` always, it returns `x` itself, the same object: nothing is computed, nothing is drawn.
+Then `Dropout.forward`. In training it returns `x` times a mask. An op takes tensors by position and everything else by keyword, so call `dropout_mask(x, p=..., rng=...)` with `self.p` and `self.rng`; `self.rng` may be `None`, and
+`generator(self.rng)` knows what that means. In evaluation, and with `p = 0` always, it returns `x` itself, the same object: nothing is computed, nothing is drawn.
 
 Example: with `p = 0.75` the mask holds 0 and 4, and about a quarter of it is 4.
 
@@ -655,6 +662,7 @@ class Dropout(Layer):
         """Keep ``p`` (0 to 1) and the generator to draw from (None: the default one)."""
         if isinstance(p, bool) or not 0 <= p <= 1:
             raise ValueError(f"p is {p!r}; want a probability from 0 to 1")
+        generator(rng)  # refuses now what could not draw later
         self.p, self.rng = float(p), rng
 
     def forward(self, x):

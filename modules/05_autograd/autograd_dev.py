@@ -6,7 +6,7 @@
 #     text_representation: {extension: .py, format_name: percent}
 #   kernelspec: {"display_name": "Python 3", "language": "python", "name": "python3"}
 #   language_info: {"name": "python"}
-#   tinytorch: {"module": "05_autograd", "release": "571d05449ba1b988"}
+#   tinytorch: {"module": "05_autograd", "release": "ee9291bcf6d21512"}
 # ---
 
 # %% [markdown]
@@ -997,6 +997,18 @@ def sources(tensor):
     find_rule(node.op)
     return [x for x in node.inputs if wants_gradient(x)]
 
+
+def release(tensor):
+    """Cut a walked tensor from what made it, so that memory is given back.
+
+    A view of a leaf stays as it is: it keeps nothing alive, and a tied weight (``head.weight = table.weight.T``) is
+    walked at every step.
+    """
+    node = tensor.made_by
+    kept = node.op.view and node.inputs[0].made_by is None and np.may_share_memory(tensor.data, node.inputs[0].data)
+    if not kept:
+        tensor.made_by = FREED
+
 # %% [markdown]
 """
 **Task.** Write `graph_order(tensor)`: the list of all tensors that a gradient reaches from `tensor` (itself and the leaves included), each **once**, every tensor *after* its sources. So `tensor` is the last. Without recursion.
@@ -1110,7 +1122,7 @@ def pull_back(tensor, g):
 
 1. take its gradient out of `gradients` (there may be none: a rule may give nothing to an input);
 2. a leaf (`made_by is None`): add the gradient to its `.grad`, or make it its `.grad` when that is `None`;
-3. any other: `pull_back`, **add** each gradient to what `gradients` has for that input, and free the node: `made_by = FREED`.
+3. any other: `pull_back`, **add** each gradient to what `gradients` has for that input, and free the node: `release(one)`, given above, puts `FREED` where its `made_by` was.
 
 Step 3 is why the walk gives memory back as it goes: as soon as a node is cut, the arrays that only it kept alive are gone. (Nothing else may keep them: no second list of what was passed.)
 

@@ -6,7 +6,7 @@
 #     text_representation: {extension: .py, format_name: percent}
 #   kernelspec: {"display_name": "Python 3", "language": "python", "name": "python3"}
 #   language_info: {"name": "python"}
-#   tinytorch: {"module": "07_training", "release": "d709f641b5bc890a"}
+#   tinytorch: {"module": "07_training", "release": "c335ccad2f100377"}
 # ---
 
 # %% [markdown]
@@ -47,7 +47,7 @@ import json
 import os
 import shutil
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from copy import deepcopy
 from datetime import timedelta
 from itertools import islice
@@ -55,12 +55,13 @@ from math import cos, isfinite, pi
 from pathlib import Path
 from time import perf_counter
 from typing import NamedTuple
+from uuid import uuid4
 
 import numpy as np
 
 from tinytorch.core.autograd import no_grad
 from tinytorch.core.layers import default_generator, parts, positive
-from tinytorch.core.optimizers import nonnegative
+from tinytorch.core.optimizers import nonnegative, parameter_list
 from tinytorch.core.tensor import Tensor, scope, sqrt
 
 # %% [markdown]
@@ -204,7 +205,7 @@ evaluation mode on purpose. Given: `in_mode(model, training)` for a `with` block
 # %%
 #| export
 def reachable(thing, wanted):
-    """Return {path: object} for every object inside ``thing`` that ``wanted`` is true for, each once; cycles allowed."""
+    """Return {path: object} for all objects inside ``thing`` that ``wanted`` is true for, each once; cycles allowed."""
     found, seen, todo = {}, {}, [("", thing)]
     while todo:
         path, value = todo.pop()
@@ -229,7 +230,8 @@ def in_mode(model, training):
     before = [(one, vars(one).get("training")) for one in reachable(model, switchable).values()]
     try:
         for one, _ in before:
-            one.training = training
+            if one.training != training:  # what is right already is left alone: other threads may be reading it
+                one.training = training
         yield
     finally:
         for one, mode in before:
@@ -312,6 +314,8 @@ if __name__ == "__main__":
         found = evaluate(as_it_is, MSELoss(), uneven)
         check("losses 1, 1, 1 and 25", found.loss, 7.0, {13.0: "batches of different size count the same", 28.0: "not divided by the number of targets"})
         check("no classes, no accuracy", found.accuracy, None)
+        rows = [(Tensor([[1.0, 1.0]]), Tensor([[0.0, 0.0]])), (Tensor([[2.0]]), Tensor([[0.0]]))]
+        check("one row of two targets, one row of one", evaluate(as_it_is, MSELoss(), rows).loss, 2.0, {2.5: "rows were counted; count targets, y.size"})
         scores = Tensor([[2.0, 1.0], [0.0, 3.0], [5.0, 4.0]])
         classes = [(scores, np.array([0, 1, 1])), (scores[0:1], np.array([0]))]
         check("three of four right", evaluate(as_it_is, CrossEntropyLoss(), classes).accuracy, 0.75, {0.8333333: "batches of different size count the same", 3: "a count, not a share"})
@@ -479,7 +483,7 @@ def clip_grad_norm(params, max_norm):
     The scaling is heard in ``scope("clip")`` and not remembered. Raises ``ValueError`` for a length that is not finite;
     the gradients are then untouched.
     """
-    params = list(params)
+    params = parameter_list(params)
     if not nonnegative("max_norm", max_norm):
         raise ValueError("max_norm is 0; want a number above 0")
     raise NotImplementedError("clip_grad_norm: section 4, cell 1")
@@ -502,10 +506,14 @@ if __name__ == "__main__":
         check("clipping returns the norm before", clip_grad_norm(params, 6.5), 13.0, {6.5: "that is the norm after"})
         check("all were halved", [p.grad.data.tolist() for p in params[:2]], ([1.5, 2.0], [6.0]), {
             ((3.0, 4.0), (6.5,)): "each was clipped on its own: the direction changed", ((3.0, 4.0), (12.0,)): "nothing was clipped"})
-        shouting, scopes = with_gradients([30.0, 40.0]), []
-        with listen(lambda event: scopes.append(event.scope[-1].name if event.scope else "no scope")):
+        shouting, events = with_gradients([30.0, 40.0]), []
+        with listen(events.append):
+            grad_norm(shouting)
+            quiet = len(events)
             clip_grad_norm(shouting, 1.0)
-        check("heard in scope", sorted(set(scopes)), ["clip"], {("clip", "no scope"): "the scaling stands outside of scope(\"clip\")"})
+        scopes = sorted({event.scope[-1].name if event.scope else "no scope" for event in events})
+        check("heard in scope", scopes, ["clip"], {("clip", "no scope"): "the scaling stands outside of scope(\"clip\")"})
+        check("and the scaling is among what is heard", len(events) > 2 * quiet, True, {False: "the arrays were scaled in place, which nobody hears: multiply Tensors"})
         check("no graph grows on the gradients", shouting[0].grad.made_by is None, True)
         check("short enough: left alone", (clip_grad_norm(params, 100.0), params[1].grad.item()), (6.5, 6.0), {(6.5, 92.307693): "short gradients were stretched"})
         check("no gradients", grad_norm([Tensor([1.0], requires_grad=True)]), 0.0)
@@ -574,6 +582,8 @@ class Run:
         for name, given in (("model", model), ("loss_fn", loss_fn), ("scheduler", scheduler)):
             if not callable(given) and not (name == "scheduler" and given is None):
                 raise TypeError(f"Trainer: {name} is a {type(given).__name__}; want something to call")
+        if not all(hasattr(optimizer, name) for name in ("params", "zero_grad", "step")):
+            raise TypeError(f"Trainer: optimizer is a {type(optimizer).__name__}; want one such as SGD or Adam")
         if grad_clip_norm is not None and nonnegative("grad_clip_norm", grad_clip_norm) == 0:
             raise ValueError("Trainer: grad_clip_norm is 0; want a number above 0, or None for no clipping")
         self.scheduler, self.grad_clip_norm = scheduler, grad_clip_norm
@@ -668,9 +678,12 @@ class Trainer(Run):
                 if bar is not None:
                     bar.close()  # the clock of the epoch starts now
                 loss = self.train_epoch(loader, hear if calls else None)
-                found = Evaluation(None, None) if validation is None else self.evaluate(validation)
-                for name, value in zip(self.history, (loss, self.optimizer.lr, found.loss, found.accuracy)):
-                    self.history[name].append(value)
+                found = Evaluation(None, None)
+                try:
+                    found = found if validation is None else self.evaluate(validation)
+                finally:  # the epoch was trained, whatever becomes of its evaluation
+                    for name, value in zip(self.history, (loss, self.optimizer.lr, found.loss, found.accuracy)):
+                        self.history[name].append(value)
                 if path is not None:
                     self.save_checkpoint(path, loader)
         finally:
@@ -718,6 +731,10 @@ if __name__ == "__main__":
         check("going on in the middle of an epoch: the batches trained", [p.batch for p in heard], [1], {(1, 2): "batch 0 was trained again: pass over the batches that are done"})
         check("its mean, over the targets of both batches", mean, (40.0 + 4.0) / 3, {4.0: "the sums began at 0 again", 22.0: "batches count, not targets"}, rtol=1e-5)
         check("the books are closed", trainer.sums, None)
+        model, optimizer = one_weight(2.0, lr=0.0)
+        rows = [(Tensor([[[1.0], [1.0]]]), Tensor([[[0.0], [0.0]]])), (Tensor([[3.0]]), Tensor([[0.0]]))]
+        mean = Trainer(lambda x: model(x), optimizer, MSELoss(), grad_clip_norm=1.0).train_epoch(rows)  # a model may be any function
+        check("one row of two targets, one row of one: losses 4 and 36", mean, (2 * 4 + 36) / 3, {20.0: "rows were counted; count targets, y.size"}, rtol=1e-5)
 
 
     test_trainer()
@@ -860,7 +877,7 @@ Nothing here is yours to write, and nothing needs to be understood before sectio
 | group | functions | what they promise |
 |---|---|---|
 | finding what training changes | `arrays_of`, `generators_of`, `settings_of`, `place_of` | they hand out the live objects; section 8 uses them by name |
-| a file | `packed`, `unpacked`, `file_for`, `write_state`, `read_state`, `form_of`, `check_fits`, `save_checkpoint`, `load_checkpoint` | data only, no code; whole or not at all; a file that does not fit changes nothing |
+| a file | `packed`, `unpacked`, `file_for`, `save_checkpoint`, `read_state`, `form_of`, `check_fits`, `load_checkpoint` | data only, no code; whole or not at all; a file that does not fit changes nothing |
 | a progress bar | `progress_line`, `ProgressBar` | in a terminal one line moves; in a file, a pipe or a notebook every finished epoch is one line |
 """
 
@@ -970,16 +987,24 @@ def file_for(path):
 
 # %%
 #| export
-def write_state(path, state):
-    """Write a state to the file ``path``, whole or not at all: into a file beside it, which then takes its name."""
+def save_checkpoint(path, trainer, loader=None):
+    """Write everything that a run needs to go on to the file ``path``; with ``loader``, its place as well.
+
+    Going on is exact, bit for bit, from the end of an epoch and from inside ``on_batch`` (a loader without an attribute
+    ``first_batch`` is then read again up to there, so reading must not draw random numbers). An old file of that name
+    stays whole until the new one is.
+    """
     target, arrays = file_for(path), {}
-    text = json.dumps({"format": FORMAT, "version": VERSION, "state": packed(state, "", arrays)})
-    part = target.with_name(f"{target.name}.{os.getpid()}.part")
+    state = packed(training_state(trainer, loader), "", arrays)
+    text = json.dumps({"format": FORMAT, "version": VERSION, "state": state, "order": order_of(trainer)})
+    part = target.with_name(f"{target.name}.{uuid4().hex}.part")
     try:
-        with part.open("wb") as file:
+        with part.open("xb") as file:  # a file of this call's own, whoever else writes here
             np.savez(file, json=np.array(text), **arrays)
             file.flush()
             os.fsync(file.fileno())  # on the disk, not only on its way there
+        if target.exists():
+            shutil.copymode(target, part)
         part.replace(target)
     finally:
         part.unlink(missing_ok=True)
@@ -987,7 +1012,10 @@ def write_state(path, state):
 # %%
 #| export
 def read_state(path):
-    """Return the state in the file ``path``; ``ValueError`` if it is no checkpoint. Nothing in the file is ever run."""
+    """Return (state, names in the optimizer's order) from a file; ``ValueError`` if it is no checkpoint.
+
+    Nothing in the file is ever run.
+    """
     with open(os.fsdecode(path), "rb") as file:
         try:
             if file.read(4) != b"PK\x03\x04":
@@ -999,7 +1027,7 @@ def read_state(path):
             if (whole.get("format"), whole.get("version")) != (FORMAT, VERSION):
                 raise ValueError(f"its format is {whole.get('format')}, version {whole.get('version')}; "
                                  f"this program reads {FORMAT}, version {VERSION}")
-            return whole["state"]
+            return whole["state"], whole["order"]
         except Exception as error:
             reason = " ".join(str(error).split()) or type(error).__name__
             reason = "it holds pickled objects, and reading those would run them" if "pickle" in reason else reason
@@ -1022,10 +1050,10 @@ def form_of(state):
     return {
         "the loader": "missing" if state["loader"] is None else "given",
         **{f"{name} of the loader": value for name, value in loader["recipe"].items()},
-        **{f"the loader's {name}": "there" for name in loader["place"]},
+        **{f"the loader's {name}": "known" for name in loader["place"]},
         **{f"array {name}": f"{array.shape} {array.dtype}" for name, array in state["arrays"].items()},
         "the optimizer": f"{state['kind']} of {memory} parameters",
-        **{f"the optimizer's {name}": "there" for name in state["settings"]},
+        **{f"the optimizer's {name}": "known" for name in state["settings"]},
         **{f"random generator {name}": inside["bit_generator"] for name, inside in state["generators"].items()},
         **{f"the number of {name}": type(state[name]).__name__ for name in ("steps", "epochs")},
         **{f"the history of {name}": type(state["history"][name]).__name__ for name in HISTORY},
@@ -1034,6 +1062,25 @@ def form_of(state):
 
 # %%
 #| export
+def order_of(trainer):
+    """Return the names of the optimizer's parameters in its order: what it remembers goes by number."""
+    names = {id(one): name for name, one in reachable(trainer.model, lambda one: isinstance(one, Tensor)).items()}
+    return [names.get(id(p), "not in the model") for p in trainer.optimizer.params]
+
+
+def check_memory(trainer, state, order):
+    """Raise ``ValueError`` unless what an optimizer remembers belongs to these parameters, and its rate is one."""
+    nonnegative("lr", state["settings"]["lr"])
+    for ours, theirs in zip(order_of(trainer), order):
+        if ours != theirs:
+            raise ValueError(f"where the optimizer has {ours} here, it has {theirs} in the checkpoint; "
+                             "want the parameters in the same order")
+    for name, p, memory in zip(order, trainer.optimizer.params, state["memory"]):
+        for what, value in memory.items():
+            if isinstance(value, np.ndarray) and (value.shape, value.dtype.kind) != (p.shape, "f"):
+                raise ValueError(f"the optimizer's {what} of {name} is {value.shape} {value.dtype}, want {p.shape}")
+
+
 def check_fits(here, there):
     """Raise ``ValueError``, one sentence, with the first thing in which the forms of two states differ."""
     ours, theirs = form_of(here), form_of(there)
@@ -1044,26 +1091,16 @@ def check_fits(here, there):
 
 # %%
 #| export
-def save_checkpoint(path, trainer, loader=None):
-    """Write everything that a run needs to go on to the file ``path``; with ``loader``, its place as well.
-
-    Going on is exact, bit for bit, from the end of an epoch and from inside ``on_batch`` (a loader without an attribute
-    ``first_batch`` is then read again up to there, so reading must not draw random numbers). An old file of that name
-    stays whole until the new one is.
-    """
-    write_state(path, training_state(trainer, loader))
-
-# %%
-#| export
 def load_checkpoint(path, trainer, loader=None):
     """Put a trainer, made in the same way as the saved one, and its loader to where ``save_checkpoint`` was called.
 
     A run that was saved with its loader is loaded with one. Raises ``ValueError``, in one sentence, for a file that
     cannot be read or does not fit; nothing is changed then.
     """
-    state, before, sums = read_state(path), training_state(trainer, loader), trainer.sums
+    (state, order), before, sums = read_state(path), training_state(trainer, loader), trainer.sums
     try:
         check_fits(before, state)
+        check_memory(trainer, state, order)
     except Exception as error:
         reason = str(error) if type(error) is ValueError else f"it is damaged: {error!r}"
         raise ValueError(f"load_checkpoint: {os.fsdecode(path)}: {' '.join(reason.split())}") from error
@@ -1140,14 +1177,17 @@ class ProgressBar:
     def write(self, finished):
         """Draw the line; where nothing moves, only a finished one."""
         stream = sys.stdout if self.stream is None else self.stream
+        if stream is None or getattr(stream, "closed", False):
+            return
         moves, room = getattr(stream, "isatty", bool)(), None
-        if stream is None or not (moves or finished):
+        if not (moves or finished):
             return
         if moves:  # the last column stays free: a full line would begin the next one
             room = max((self.width or shutil.get_terminal_size().columns) - 1, 1)
         line = progress_line(self.last, self.heard, self.samples, self.now - self.start, finished, room)
-        stream.write(("\r" + line.ljust(room) if moves else line) + ("\n" if finished else ""))
-        stream.flush()
+        with suppress(OSError, ValueError):  # closed, or nobody reads: no reason to stop training
+            stream.write(("\r" + line.ljust(room) if moves else line) + ("\n" if finished else ""))
+            stream.flush()
 
 # %% [markdown]
 """
@@ -1281,7 +1321,9 @@ if __name__ == "__main__":
         batches = [(Tensor(rng.standard_normal((3, 2))), Tensor(rng.standard_normal((3, 1)))) for _ in range(4)]
         model = Sequential(Linear(2, 5, rng=rng), Dropout(0.5, np.random.default_rng(seed)), Linear(5, 1, rng=rng))
         model.seen = np.zeros(2)  # a buffer
-        return Trainer(model, Adam(model.parameters(), lr=0.05), MSELoss(), CosineSchedule(0.05, 0.0, 12), 1.0), Turns(batches, seed)
+        loader = Turns(batches, seed)
+        loader.rng = np.random.default_rng(seed + 1)
+        return Trainer(model, Adam(model.parameters(), lr=0.05), MSELoss(), CosineSchedule(0.05, 0.0, 12), 1.0), loader
 
 
     def test_training_state():
@@ -1296,7 +1338,8 @@ if __name__ == "__main__":
         check("an array is an array", (type(state["arrays"]["model.seen"]).__name__, state["arrays"]["model.seen"].tolist()), ("ndarray", [6.0, 6.0]))
         check("Adam's memory, of each of four parameters", [sorted(memory) for memory in state["memory"]], [["m", "t", "v"]] * 4)
         check("the optimizer's kind, and the rate", (state["kind"], state["settings"].get("lr")), ("Adam", trainer.optimizer.lr))
-        check("generators", sorted(state["generators"]), ["default", "model.layers.1.rng"], {("default",): "dropout's own generator is missing", ("model.layers.1.rng",): "the default generator is missing"})
+        check("generators", sorted(state["generators"]), ["default", "loader.rng", "model.layers.1.rng"], {
+            ("default", "model.layers.1.rng"): "the loader's own is missing: generators_of(trainer, loader)", ("model.layers.1.rng",): "the default generator is missing"})
         check("a generator's state", state["generators"]["model.layers.1.rng"] == trainer.model.layers[1].rng.bit_generator.state, True)
         check("steps and epochs", (state["steps"], state["epochs"]), (4, 1))
         check("history and sums", (len(state["history"]["loss"]), state["sums"]), (1, None))
@@ -1350,14 +1393,16 @@ if __name__ == "__main__":
         state = training_state(trainer, loader)
         expected = losses_of(trainer, loader, 2)
         other, turns = small_run(seed=5)  # other random numbers, another order: all of it must be put right
-        other.model.seen[...], other.optimizer.lr, weight = 9.0, 3.0, other.model.layers[0].weight.data
+        other.model.seen[...], other.optimizer.lr, other.optimizer.eps, weight = 9.0, 3.0, 2.0, other.model.layers[0].weight.data
         restore_state(other, state, turns)
         check("a weight", other.model.layers[0].weight.data, state["arrays"]["model.layers.0.weight"])
         check("in place: the same array as before", other.model.layers[0].weight.data is weight, True, {False: "p.data was replaced; who shares it does not see it"})
         check("the buffer", other.model.seen, [0.0, 0.0], {(9.0, 9.0): "only parameters were restored"})
         check("Adam counts on", [memory.get("t") for memory in other.optimizer.state], [4] * 4, {(None,) * 4: "the optimizer's memory was not restored"})
         check("the rate", other.optimizer.lr, state["settings"]["lr"], {3.0: "the settings were not restored"})
+        check("Adam's eps", other.optimizer.eps, 1e-8, {2.0: "each setting is an attribute of the optimizer, not the rate alone"})
         check("dropout's generator", other.model.layers[1].rng.bit_generator.state == state["generators"]["model.layers.1.rng"], True)
+        check("the loader's generator", turns.rng.bit_generator.state == state["generators"]["loader.rng"], True, {False: "generators_of wants the loader, too"})
         check("steps, epochs, entries in the history", (other.steps, other.epochs, len(other.history["loss"])), (4, 1, 1), {(0, 0, 0): "the trainer's books were not restored"})
         check("the loader's place", (turns.epoch, turns.seed), (1, 0), {(0, 5): "the loader's place was not restored", (1, 5): "the seed decides the order, too"})
         check("the losses from here on, bit for bit", losses_of(other, turns, 2) == expected, True)

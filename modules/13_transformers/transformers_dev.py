@@ -6,7 +6,7 @@
 #     text_representation: {extension: .py, format_name: percent}
 #   kernelspec: {"display_name": "Python 3", "language": "python", "name": "python3"}
 #   language_info: {"name": "python"}
-#   tinytorch: {"module": "13_transformers", "release": "4604737dcfdbc0de"}
+#   tinytorch: {"module": "13_transformers", "release": "1782690200ce1ec2"}
 # ---
 
 # %% [markdown]
@@ -44,7 +44,7 @@ from tinytorch.core.activations import GELU, softmax
 from tinytorch.core.attention import MultiHeadAttention
 from tinytorch.core.autograd import no_grad
 from tinytorch.core.embeddings import Embedding, PositionalEncoding, token_ids
-from tinytorch.core.layers import Dropout, Layer, Linear, _weight, default_generator, positive, zeros
+from tinytorch.core.layers import Dropout, Layer, Linear, _weight, generator, positive, zeros
 from tinytorch.core.optimizers import nonnegative
 from tinytorch.core.tensor import Tensor, sqrt
 from tinytorch.core.training import in_mode
@@ -394,7 +394,7 @@ if __name__ == "__main__":
         block = TransformerBlock(6, 2, dropout_prob=1.0)
         block.attention.out_proj.bias.data[:] = 1.0
         block.mlp.fc2.bias.data[:] = 2.0
-        check("in training, all dropped: x itself", block(x).data[0, 0], x.data[0, 0], {
+        check("dropout_prob=1, in training: x itself", block(x).data[0, 0], x.data[0, 0], {
             tuple((x.data[0, 0] + 1).tolist()): "what attention adds is not dropped", (0.0,) * 6: "the road itself is dropped; want only what is added to it"})
         block = TransformerBlock(6, 2, dropout_prob=0.25)
         masks = []
@@ -538,7 +538,7 @@ if __name__ == "__main__":
 
         check("parameters, tied", numbers(GPT(11, 8, 2, 2, max_seq_len=6)), 1_896, {
             1_984: "the head has a table of its own", 1_024: "one block, listed twice", 1_880: "the last norm is missing", 1_848: "the positions are missing", 10_040: "max_seq_len is not handed on"})
-        check("num_layers, num_heads: three blocks of two heads", [block.num_heads for block in GPT(11, 8, 3, 2, 6).blocks], [2, 2, 2], {(3, 3): "the two numbers are exchanged"})
+        check("num_layers, num_heads: three blocks of two heads", [block.num_heads for block in GPT(11, 8, 3, 2, 6).blocks], [2, 2, 2], {(3, 3): "the two numbers are exchanged", (2, 2): "there are as many blocks as heads; want num_layers"})
         untied = GPT(11, 8, 2, 2, max_seq_len=6, tie_weights=False)
         check("parameters, not tied", numbers(untied), 1_984, {1_995: "the head has a bias", 1_896: "the head is tied all the same"})
         model = GPT(11, 8, 2, 2, max_seq_len=6, rng=np.random.default_rng(0)).eval()
@@ -790,7 +790,7 @@ def checked_logits(logits):
 
 `draw(shares, rng)`: shares `(..., V)`, an array; one number `u` for each row from `rng.random(shares.shape[:-1])`; returns an integer array `(...)`, the tokens that were hit. Rounding may leave the last total a hair beside 1: multiply `u` by it, and there is always a hit.
 
-`sample(logits, temperature=1.0, rng=None)`: logits `(..., V)` → an integer array `(...)`. At temperature 0 take the token with the largest score (the first of several), `logits.argmax(axis=-1)`, a Tensor of int64, and draw nothing. Otherwise draw from `token_shares`. `rng=None` means `default_generator()`.
+`sample(logits, temperature=1.0, rng=None)`: logits `(..., V)` → an integer array `(...)`. At temperature 0 take the token with the largest score (the first of several), `logits.argmax(axis=-1)`, a Tensor of int64, and draw nothing. Otherwise draw from `token_shares`. `rng=None` means the default generator: `generator(rng)`, of Module 03, is the one to draw from.
 
 Example: shares `[0.25, 0.25, 0.5]`: `u = 0` gives 0, `u = 0.25` gives 1, `u = 0.99` gives 2.
 
@@ -1157,7 +1157,7 @@ if __name__ == "__main__":
 
 # %% [markdown]
 """
-There it is, in the lower half, from the sign in the middle down to the left corner: the **anti-diagonal**. (Right of the diagonal is the future, so the other half cannot be. The rows above the sign are pale and in no order: the loss never asked them for anything.)
+There it is, in the lower half, from the sign in the middle down to the left corner: the **anti-diagonal**. (Right of the diagonal is the future, so the other half cannot be. What the rows above the sign look at means nothing: the loss never asked them for an answer.)
 Nobody told it. The sign looks at the last digit, the next position at the one before it, and so on: place `i` found the program "copy from place 9 − i", and wrote it into its queries and keys.
 
 **What if** it gets four digits, or six? A reader who had understood *reversing* would not mind.
@@ -1263,7 +1263,7 @@ if __name__ == "__main__":
 
 # %% [markdown]
 """
-At 0 it recites, and says the same each time. At 1 nearly all words are words, and a line is either one of the poem's or has slipped somewhere. At 2 it babbles: sooner or later a wrong character comes, and after a wrong one the model is in a text it has never seen. Give it other seeds, and temperatures between.
+At 0 it says the same each time, and recites: what is likely is what stands in the poem. At 1 nearly all words are words, and a line is either one of the poem's or has slipped somewhere. At 2 it babbles: sooner or later a wrong character comes, and after a wrong one the model is in a text it has never seen. Give it other seeds, and temperatures between.
 
 **Honest?** That loss was measured on the very text it had read, some hundred and more times. Bet: what is the loss on lines that have the same words and links, in an order that the poem does not have? And on the poem read backwards, where guessing would give log V?
 """
@@ -1278,7 +1278,7 @@ if __name__ == "__main__":
 
 # %% [markdown]
 """
-What it learned carries over to a new order of familiar links, at several times the loss. On a strange text it is far *worse* than guessing: it is sure, and wrong. A loss is a statement about a text. Which one has to be said with it, and for a model that is to be of use it must be a text the model has not read.
+What it learned carries over to a new order of familiar links, at two or three times the loss. On a strange text it is far *worse* than guessing: it is sure, and wrong. A loss is a statement about a text. Which one has to be said with it, and for a model that is to be of use it must be a text the model has not read.
 
 Where is it sure, and where not? Look at the shares after three beginnings:
 """

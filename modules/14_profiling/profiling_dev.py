@@ -6,7 +6,7 @@
 #     text_representation: {extension: .py, format_name: percent}
 #   kernelspec: {"display_name": "Python 3", "language": "python", "name": "python3"}
 #   language_info: {"name": "python"}
-#   tinytorch: {"module": "14_profiling", "release": "839df341bbfda704"}
+#   tinytorch: {"module": "14_profiling", "release": "ae0e59632355c391"}
 # ---
 
 # %% [markdown]
@@ -1154,10 +1154,7 @@ def _run_as_wanted(model, shape):
     except (IndexError, TypeError, ValueError) as error:
         if "integer" not in str(error):
             raise
-        try:
-            return run_on_shapes(model, shape, np.int64)
-        except Exception:
-            raise error from None
+    return run_on_shapes(model, shape, np.int64)  # what is wrong now, if anything, is the true reason
 
 # %%
 #| export
@@ -1890,7 +1887,9 @@ def _wanted_dtype(model, shape):
     if isinstance(model, Tensor):
         return np.float32
     try:
-        return _run_as_wanted(model, shape).dtype
+        return run_on_shapes(model, shape).dtype
+    except (IndexError, TypeError, ValueError) as error:
+        return np.int64 if "integer" in str(error) else np.float32
     except Exception:  # a model that needs real values cannot run on shapes; the real run will say what is wrong
         return np.float32
 

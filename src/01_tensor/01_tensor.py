@@ -36,6 +36,7 @@ A cell you have not filled says which one it is: `reshape: section 6, cell 2` is
 #| export
 import threading
 from contextlib import contextmanager
+from copy import deepcopy
 from math import prod
 from time import perf_counter_ns
 from types import FunctionType
@@ -558,6 +559,11 @@ def hollow(shape, dtype=np.float32):
     return np.broadcast_to(np.zeros((), dtype), shape)
 
 
+def _is_hollow(array):
+    """Say whether an array of several elements holds only one number in memory."""
+    return array.size > 1 and not any(array.strides)
+
+
 @contextmanager
 def shape_only():
     """Run ops on shapes only inside the block: nothing is computed, outputs and new weights are hollow.
@@ -680,6 +686,8 @@ class Op(_Behind):
 
     def __call__(self, *inputs, **attrs):
         """Compute: the one place where tensors become a tensor."""
+        if "dim" in attrs:  # the frameworks' word for axis
+            attrs["axis"] = _one_axis(attrs.get("axis"), attrs.pop("dim"))
         state = _thread.state
         arrays, wanted = [], False
         for x in inputs:
@@ -899,9 +907,22 @@ class _Protocols:
         data = _values(self)
         return np.array(data, dtype=dtype, copy=True) if copy else np.asarray(data, dtype=dtype)
 
+    def __deepcopy__(self, memo):
+        """Copy the numbers and the graph; a view of another copied tensor is a view again, so tied weights stay tied."""
+        new = memo[id(self)] = _new_tensor(Tensor)
+        made, new.grad, new.requires_grad = self.made_by, deepcopy(self.grad, memo), self.requires_grad
+        new.made_by = deepcopy(made, memo) if made is not None and made.inputs else made
+        if _is_hollow(self.data):
+            new.data = self.data
+        elif made is not None and made.inputs and made.op.view and np.may_share_memory(self.data, made.inputs[0].data):
+            new.data = made.op.fn(new.made_by.inputs[0].data, **made.attrs)
+        else:
+            new.data = self.data.copy()
+        return new
+
     def __repr__(self):
         head = f"shape={self.shape}, dtype={self.dtype}" + (", requires_grad=True" if self.requires_grad else "")
-        body = "hollow" if self.size > 1 and not any(self.data.strides) else np.array2string(self.data, threshold=12)
+        body = "hollow" if _is_hollow(self.data) else np.array2string(self.data, threshold=12)
         return f"Tensor({body}, {head})"
 
 # %%
@@ -918,7 +939,7 @@ class Tensor(_Operators, _Methods, _Protocols):
     def __init__(self, data, requires_grad=False, dtype=None):
         if isinstance(data, Tensor):
             data, dtype = data.data, dtype or data.dtype
-        if _thread.state.shape_only and isinstance(data, np.ndarray) and data.size > 1 and not any(data.strides):
+        if _thread.state.shape_only and isinstance(data, np.ndarray) and _is_hollow(data):
             data = hollow(data.shape, dtype or (np.float32 if data.dtype == np.float64 else data.dtype))
         self.data = as_array(data, dtype)
         if requires_grad and self.data.dtype.kind != "f":
@@ -1153,10 +1174,16 @@ def reduce_sum(a, axis=None, keepdims=False):
     return np.sum(a, axis=axis, keepdims=keepdims, dtype=_sum_dtype(a.dtype))
 
 
+def _largest_shape(a, axis=None, keepdims=False):
+    if 0 in [a[i] for i in normalize_axes(len(a), axis)]:
+        raise ValueError(f"{a} along axis {axis}: there is no element to take the largest of")
+    return reduce_shape(a, axis, keepdims)
+
+
 def _argmax_shape(a, axis=None, keepdims=False):
     if isinstance(axis, tuple):
         raise TypeError(f"axis {axis}: argmax goes along one axis, or along none")
-    return reduce_shape(a, axis, keepdims)
+    return _largest_shape(a, axis, keepdims)
 
 
 @op(shape=_argmax_shape, dtype=np.int64)
@@ -1175,7 +1202,7 @@ def matmul(a, b):
     ### END SOLUTION
 
 
-@op(shape=reduce_shape)
+@op(shape=_largest_shape)
 def reduce_max(a, axis=None, keepdims=False):
     """Return the largest element along ``axis``; NaN wins; an empty axis is a ValueError."""
     _has_axes(a, axis)

@@ -67,7 +67,7 @@ take the mean of the two fans in their place: its product with `v` is 1. The wei
 
 **He** (He and others, 2015). ReLU throws the negative half away, and with it half of the mean square that the next layer gets. So `fan_in · v`, halved, must be 1. The weights are normal, with standard deviation `sqrt(v)`.
 
-Randomness comes from one generator that you can seed. Under `shape_only()` no number is drawn: the weight is hollow. Given: the generator, `manual_seed`, and `_weight`, which knows about both.
+Randomness comes from one generator that you can seed. Under `shape_only()` no number is drawn: the weight is hollow. Given: the default generator, `generator(rng)`, which is `rng` or, for `None`, the default one; `manual_seed`; and `_weight`, which knows about shapes only.
 """
 
 # %%
@@ -78,6 +78,13 @@ _generator = np.random.default_rng()
 def default_generator():
     """Return the generator that initializers and dropout draw from unless they are given one."""
     return _generator
+
+
+def generator(rng=None):
+    """Return ``rng``, or the default generator for None; ``TypeError`` for what is no ``numpy.random.Generator``."""
+    if rng is not None and not isinstance(rng, np.random.Generator):
+        raise TypeError(f"rng is {rng!r}; want a generator, np.random.default_rng(seed), or None for the default one")
+    return _generator if rng is None else rng
 
 
 def manual_seed(seed):
@@ -144,7 +151,7 @@ test_initial_scale()
 
 # %% [markdown]
 """
-**Task.** Now draw: `xavier_uniform(fan_in, fan_out, rng=None)` and `he_normal(fan_in, fan_out, rng=None)`, both trainable tensors of shape `(fan_in, fan_out)`. The numbers come from `rng`; `rng=None` means `default_generator()`. Draw all
+**Task.** Now draw: `xavier_uniform(fan_in, fan_out, rng=None)` and `he_normal(fan_in, fan_out, rng=None)`, both trainable tensors of shape `(fan_in, fan_out)`. The numbers come from `rng`; `rng=None` means the default generator: `generator(rng)` gives the right one. Draw all
 at once, with `rng.uniform(-limit, limit, shape)` and `rng.normal(0, std, shape)`, and let `_weight(shape, draw)` do the drawing, so that a run on shapes only draws nothing.
 
 Example: `zeros`, given in the same cell, is `_weight` with `np.zeros`, a function of a shape.
@@ -165,7 +172,7 @@ Exponential weights: <code>_weight((2, 3), lambda shape: rng.exponential(0.1, sh
 def xavier_uniform(fan_in, fan_out, rng=None):
     """Return a trainable (fan_in, fan_out) tensor, uniform within ``xavier_limit``; ``rng`` draws it."""
     ### BEGIN SOLUTION
-    rng, limit = rng or default_generator(), xavier_limit(fan_in, fan_out)
+    rng, limit = generator(rng), xavier_limit(fan_in, fan_out)
     return _weight((fan_in, fan_out), lambda shape: rng.uniform(-limit, limit, shape))
     ### END SOLUTION
 
@@ -173,7 +180,7 @@ def xavier_uniform(fan_in, fan_out, rng=None):
 def he_normal(fan_in, fan_out, rng=None):
     """Return a trainable (fan_in, fan_out) tensor, normal with ``he_std``; ``rng`` draws it."""
     ### BEGIN SOLUTION
-    rng, std = rng or default_generator(), he_std(fan_in)
+    rng, std = generator(rng), he_std(fan_in)
     return _weight((fan_in, fan_out), lambda shape: rng.normal(0, std, shape))
     ### END SOLUTION
 
@@ -657,8 +664,8 @@ The *expected* value must stay the same. So in training the survivors are scaled
 
 **Task.** Write `dropout_mask`, an op on arrays: for every element of `a`, `0` with probability `p`, else `1 / (1 - p)`, in the dtype of `a` (with `p = 1` all zero). Draw with `rng.random(a.shape)`, and keep where the draw is `>= p`.
 
-Then `Dropout.forward`. In training it returns `x` times a mask. An op takes tensors by position and everything else by keyword, so call `dropout_mask(x, p=..., rng=...)` with `self.p` and `self.rng`; `self.rng` may be `None`, which means
-`default_generator()`. In evaluation, and with `p = 0` always, it returns `x` itself, the same object: nothing is computed, nothing is drawn.
+Then `Dropout.forward`. In training it returns `x` times a mask. An op takes tensors by position and everything else by keyword, so call `dropout_mask(x, p=..., rng=...)` with `self.p` and `self.rng`; `self.rng` may be `None`, and
+`generator(self.rng)` knows what that means. In evaluation, and with `p = 0` always, it returns `x` itself, the same object: nothing is computed, nothing is drawn.
 
 Example: with `p = 0.75` the mask holds 0 and 4, and about a quarter of it is 4.
 
@@ -691,6 +698,7 @@ class Dropout(Layer):
         """Keep ``p`` (0 to 1) and the generator to draw from (None: the default one)."""
         if isinstance(p, bool) or not 0 <= p <= 1:
             raise ValueError(f"p is {p!r}; want a probability from 0 to 1")
+        generator(rng)  # refuses now what could not draw later
         self.p, self.rng = float(p), rng
 
     def forward(self, x):
@@ -698,7 +706,7 @@ class Dropout(Layer):
         ### BEGIN SOLUTION
         if not self.training or self.p == 0:
             return x
-        return x * dropout_mask(x, p=self.p, rng=self.rng or default_generator())
+        return x * dropout_mask(x, p=self.p, rng=generator(self.rng))
         ### END SOLUTION
 
     def __repr__(self):

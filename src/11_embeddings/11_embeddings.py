@@ -38,7 +38,7 @@ A cell you have not filled says which one it is: `one_hot: section 1, cell 2` is
 import numpy as np
 
 from tinytorch.core.autograd import no_gradient
-from tinytorch.core.layers import Layer, default_generator, positive
+from tinytorch.core.layers import Layer, generator, positive
 from tinytorch.core.tensor import Tensor, equal, floating, hollow, is_shape_only, op
 
 # %% [markdown]
@@ -247,7 +247,9 @@ def token_ids(tokens, vocab_size):
     are a ``TypeError``, other strangers a ``ValueError``. Hollow tokens, in a run on shapes, have no values to look
     at: of an integer dtype they pass, and floats are a ``TypeError``.
     """
-    tokens = tokens if isinstance(tokens, Tensor) else Tensor(tokens)
+    if not isinstance(tokens, Tensor):
+        plain = Tensor(tokens)  # refuses text and ragged lists; a list of ints stays whole numbers
+        tokens = Tensor(tokens, dtype=np.asarray(tokens).dtype if plain.size else np.int64)
     if tokens.dtype == bool:
         raise TypeError("tokens are booleans; want whole numbers")
     is_float = tokens.dtype.kind == "f"
@@ -263,7 +265,7 @@ def normal_weight(*shape, std=0.02, rng=None):
     """Return a trainable float32 tensor of ``shape``, normal with ``std``; hollow in a run on shapes."""
     if is_shape_only():
         return Tensor(hollow(shape), requires_grad=True)
-    draws = (rng or default_generator()).standard_normal(shape, dtype=np.float32)
+    draws = generator(rng).standard_normal(shape, dtype=np.float32)
     draws *= np.float32(std)
     return Tensor(draws, requires_grad=True)
 

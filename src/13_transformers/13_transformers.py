@@ -38,7 +38,7 @@ from tinytorch.core.activations import GELU, softmax
 from tinytorch.core.attention import MultiHeadAttention
 from tinytorch.core.autograd import no_grad
 from tinytorch.core.embeddings import Embedding, PositionalEncoding, token_ids
-from tinytorch.core.layers import Dropout, Layer, Linear, _weight, default_generator, positive, zeros
+from tinytorch.core.layers import Dropout, Layer, Linear, _weight, generator, positive, zeros
 from tinytorch.core.optimizers import nonnegative
 from tinytorch.core.tensor import Tensor, sqrt
 from tinytorch.core.training import in_mode
@@ -803,7 +803,7 @@ def checked_logits(logits):
 
 `draw(shares, rng)`: shares `(..., V)`, an array; one number `u` for each row from `rng.random(shares.shape[:-1])`; returns an integer array `(...)`, the tokens that were hit. Rounding may leave the last total a hair beside 1: multiply `u` by it, and there is always a hit.
 
-`sample(logits, temperature=1.0, rng=None)`: logits `(..., V)` → an integer array `(...)`. At temperature 0 take the token with the largest score (the first of several), `logits.argmax(axis=-1)`, a Tensor of int64, and draw nothing. Otherwise draw from `token_shares`. `rng=None` means `default_generator()`.
+`sample(logits, temperature=1.0, rng=None)`: logits `(..., V)` → an integer array `(...)`. At temperature 0 take the token with the largest score (the first of several), `logits.argmax(axis=-1)`, a Tensor of int64, and draw nothing. Otherwise draw from `token_shares`. `rng=None` means the default generator: `generator(rng)`, of Module 03, is the one to draw from.
 
 Example: shares `[0.25, 0.25, 0.5]`: `u = 0` gives 0, `u = 0.25` gives 1, `u = 0.99` gives 2.
 
@@ -838,7 +838,7 @@ def sample(logits, temperature=1.0, rng=None):
     ### BEGIN SOLUTION
     if temperature == 0:
         return logits.argmax(axis=-1).numpy()
-    return draw(token_shares(logits, temperature), rng or default_generator())
+    return draw(token_shares(logits, temperature), generator(rng))
     ### END SOLUTION
 
 # %%
@@ -1177,7 +1177,7 @@ print("the place that each of the last five positions looks at most:", weights[5
 
 # %% [markdown]
 """
-There it is, in the lower half, from the sign in the middle down to the left corner: the **anti-diagonal**. (Right of the diagonal is the future, so the other half cannot be. The rows above the sign are pale and in no order: the loss never asked them for anything.)
+There it is, in the lower half, from the sign in the middle down to the left corner: the **anti-diagonal**. (Right of the diagonal is the future, so the other half cannot be. What the rows above the sign look at means nothing: the loss never asked them for an answer.)
 Nobody told it. The sign looks at the last digit, the next position at the one before it, and so on: place `i` found the program "copy from place 9 − i", and wrote it into its queries and keys.
 
 **What if** it gets four digits, or six? A reader who had understood *reversing* would not mind.

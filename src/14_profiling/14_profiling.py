@@ -1146,10 +1146,7 @@ def _run_as_wanted(model, shape):
     except (IndexError, TypeError, ValueError) as error:
         if "integer" not in str(error):
             raise
-        try:
-            return run_on_shapes(model, shape, np.int64)
-        except Exception:
-            raise error from None
+    return run_on_shapes(model, shape, np.int64)  # what is wrong now, if anything, is the true reason
 
 # %%
 #| export
@@ -1913,7 +1910,9 @@ def _wanted_dtype(model, shape):
     if isinstance(model, Tensor):
         return np.float32
     try:
-        return _run_as_wanted(model, shape).dtype
+        return run_on_shapes(model, shape).dtype
+    except (IndexError, TypeError, ValueError) as error:
+        return np.int64 if "integer" in str(error) else np.float32
     except Exception:  # a model that needs real values cannot run on shapes; the real run will say what is wrong
         return np.float32
 

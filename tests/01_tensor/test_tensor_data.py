@@ -177,3 +177,19 @@ def test_a_numpy_float_beside_a_tensor_takes_its_type(dtype):
     for out in (x * np.sqrt(2), np.sqrt(2) * x, x / np.float64(1 / np.sqrt(2))):
         assert out.dtype == dtype
     assert (Tensor(np.ones(2), dtype=np.float64) * np.sqrt(2)).data[0] == np.sqrt(2)
+
+
+def test_a_copied_view_is_a_view_of_the_copy():
+    table = Tensor(np.arange(6.0).reshape(2, 3), requires_grad=True)
+    pair = copy.deepcopy([table, table.T])
+    assert np.shares_memory(pair[0].data, pair[1].data) and not np.shares_memory(pair[0].data, table.data)
+    assert pair[1].made_by.inputs[0] is pair[0] and pair[1].shape == (3, 2)
+    pair[0].data[0, 1] = 9
+    assert pair[1].data[1, 0] == 9 and table.data[0, 1] == 1
+
+
+def test_a_copied_hollow_tensor_stays_hollow():
+    with shape_only():
+        wide = Tensor(hollow((10**6, 10**6)), requires_grad=True)  # 4 TB if it were real
+    twin = copy.deepcopy(wide)
+    assert twin.shape == wide.shape and twin.requires_grad and not any(twin.data.strides)

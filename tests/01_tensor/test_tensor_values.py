@@ -204,7 +204,7 @@ def test_an_empty_sum_is_zero_and_an_empty_maximum_an_error():
     empty = Tensor(np.zeros((0, 3)))
     assert empty.sum().item() == 0
     assert empty.sum(axis=0).data.tolist() == [0, 0, 0]
-    with pytest.raises(ValueError, match="reduce_max: .*zero-size"):
+    with pytest.raises(ValueError, match=r"reduce_max: \(0, 3\) along axis 0"):
         empty.max(axis=0)
 
 

@@ -16,6 +16,7 @@ from tinytorch.core.layers import (
     Sequential,
     default_generator,
     dropout_mask,
+    generator,
     he_normal,
     linear,
     linear_shape,
@@ -455,3 +456,14 @@ def test_a_layer_used_twice_runs_twice_and_is_listed_once():
     np.testing.assert_array_equal(net(x).data, a(a(x)).data)
     assert len(net.parameters()) == 2
     assert [n for n, _ in net.children()] == ["layers.0"]
+
+
+@pytest.mark.parametrize("wrong", [0, 1, "a", np.random.RandomState(0)])
+def test_only_a_generator_draws(wrong):
+    """0 is no generator, and must not quietly mean the default one."""
+    with pytest.raises(TypeError, match="default_rng"):
+        generator(wrong)
+    with pytest.raises(TypeError, match="default_rng"):
+        Dropout(0.5, rng=wrong)
+    mine = np.random.default_rng(3)
+    assert generator(mine) is mine and generator() is generator(None) is default_generator()

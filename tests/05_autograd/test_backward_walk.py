@@ -1,5 +1,6 @@
 """The walk: sums over uses and calls, memory of its own, freeing, order, scopes, threads, refusals."""
 
+import copy
 import gc
 import sys
 import threading
@@ -505,3 +506,24 @@ def test_check_gradient_passes_whole_numbers_on():
 def test_check_gradient_refuses_what_differences_cannot_see(function):
     with pytest.raises((ValueError, TypeError), match="float64|want a Tensor"):
         check_gradient(function, [1.0, 2.0])
+
+
+def test_a_weight_tied_by_a_transposed_view_trains_step_after_step():
+    """y = (x w) wᵀ with w = 3, x = 2: dy/dw = 2 x w = 12, again after every step, in a copy of the pair too."""
+    weight = Tensor([[3.0]], requires_grad=True)
+    tied = (weight, weight.T)
+    for w, view in (tied, copy.deepcopy(tied)):
+        for _ in range(2):
+            w.grad = None
+            ((Tensor([[2.0]]) @ w) @ view).sum().backward()
+            assert w.grad.item() == 12.0
+        w.data[...] = 1.0  # an optimizer writes in place
+        assert view.item() == 1.0
+
+
+def test_only_a_view_of_a_leaf_stays():
+    x = Tensor([[1.0, 2.0]], requires_grad=True)
+    middle = x * 2.0
+    view = middle.T
+    view.sum().backward()
+    assert middle.made_by is FREED and view.made_by is FREED

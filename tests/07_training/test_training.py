@@ -106,6 +106,15 @@ def test_modes_reach_through_plain_objects_and_circles():
     assert box.inner["drop"][0].training
 
 
+def test_a_class_held_by_a_model_is_no_part_of_it():
+    model = Sequential(Dropout(0.5))
+    model.kind = Dropout
+    with in_mode(model, False):
+        assert not model.layers[0].training
+        assert Dropout(0.5).training
+    assert model.layers[0].training
+
+
 def test_a_model_may_be_a_function():
     assert evaluate(lambda x: x * 2.0, MSELoss(), [batch([1, 2], [2, 4])]) == Evaluation(0.0, None)
 

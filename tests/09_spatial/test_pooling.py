@@ -175,7 +175,7 @@ def test_settings_that_are_refused(arguments, error, words):
 
 
 @pytest.mark.parametrize(("x", "how", "words"), [
-    ((1, 1, 2, 5), {"kernel": (3, 3)}, r"x \(1, 1, 2, 5\) with kernel \(3, 3\).*over 3 pixels; the padded image has 2"),
+    ((1, 1, 2, 5), {"kernel": (3, 3)}, r"x \(1, 1, 2, 5\) with kernel \(3, 3\).*: .*3.*2"),
     ((1, 5, 5), {"kernel": (2, 2)}, r"x \(1, 5, 5\): want four axes"),
     ((1, 1, 5, 0), {"kernel": (2, 2), "padding": (1, 1)}, r"x \(1, 1, 5, 0\)"),
     ((1, 1, 5, 5), {"kernel": (2, 2), "padding": (2, 0)}, r"padding \(2, 0\).*at most half"),
