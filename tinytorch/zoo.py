@@ -146,9 +146,11 @@ class BERT(Layer):
 
     def forward(self, tokens: Tensor, present: Tensor | None = None) -> Tensor:
         """Embed, normalize, run the blocks, pool the first position: (B, T) -> (B, D)."""
-        mask = None if present is None else padding_mask(present)
-        if mask is not None and mask.shape != (tokens.shape[0], 1, 1, tokens.shape[-1]):
-            raise ValueError(f"tokens {tokens.shape} with present {present.shape}: want the same shape")
+        mask = None
+        if present is not None:
+            mask = padding_mask(present)  # (B, 1, 1, T)
+            if present.shape != tokens.shape:
+                raise ValueError(f"tokens {tokens.shape} with present {present.shape}: want the same shape")
         x = self.position_embedding(self.token_embedding(tokens)) + self.segment_weight[0]
         x = self.dropout(self.ln(x))
         for block in self.blocks:

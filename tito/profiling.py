@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -37,28 +38,35 @@ def find_model(name: str, input_shape: tuple[int, ...] | None = None) -> tuple[C
                             "(a model of your own: package.module:factory)")
         factory, shape = models[name]
         return factory, input_shape or shape
-    module_name, _, attribute = name.partition(":")
-    sys.path.insert(0, str(Path.cwd()))
-    try:
-        factory = getattr(importlib.import_module(module_name), attribute)
-    except Exception as error:  # whatever the module raises while it is imported
-        raise TitoError(f"{name}: {type(error).__name__}: {error}") from error
-    finally:
-        sys.path.remove(str(Path.cwd()))
+    module_name, _, attribute = name.strip().partition(":")
+    if not all(part.isidentifier() for part in (*module_name.split("."), attribute)):
+        raise TitoError(f"{name!r} names no factory; want package.module:factory, as Python imports it")
+    factory = getattr(importlib.import_module(module_name), attribute)
     if not callable(factory):
         raise TitoError(f"{name} is a {type(factory).__name__}; want a function or class that makes a model")
     if input_shape is None:
         raise TitoError(f"{name}: say what goes in, batch first, like --input-shape 32,784")
+    return factory, input_shape
 
-    def make() -> Any:
-        try:
-            return factory()
-        except NotImplementedError:
+
+@contextmanager
+def guest(name: str) -> Iterator[None]:
+    """Run somebody's own model: found from the current folder, its prints on stderr, its faults in one sentence."""
+    if ":" not in name:
+        yield
+        return
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    except (TitoError, KeyboardInterrupt):
+        raise
+    except BaseException as error:  # SystemExit too: a model does not decide what this command's exit status is
+        if type(error).__module__.startswith("tito."):  # a signal's own
             raise
-        except Exception as error:
-            raise TitoError(f"{name}: {type(error).__name__}: {error}") from error
-
-    return make, input_shape
+        raise TitoError(f"{name}: {type(error).__name__}: {error}".rstrip(": ")) from error
+    finally:
+        sys.path.remove(str(Path.cwd()))
 
 
 def count_model(factory: Callable[[], Any], shape: tuple[int, ...]) -> Any:
@@ -68,6 +76,7 @@ def count_model(factory: Callable[[], Any], shape: tuple[int, ...]) -> Any:
 
     with shape_only():
         model = factory()
+    getattr(model, "eval", lambda: None)()
     return flop_report(model, shape)
 
 
@@ -86,8 +95,14 @@ def memory_available() -> int:
 
 
 def memory_needed(report: Any) -> int:
-    """Return a floor of the bytes that building and running takes: float32 weights, and what the widest op touches."""
-    return 4 * report.parameters + report.widest_op
+    """Return about how many bytes building and running takes.
+
+    Weights are float32, and the largest layer's are drawn in float64; running touches the widest op's on top of them.
+    """
+    def largest(cost: Any) -> int:
+        return max([cost.own("parameters"), *map(largest, cost.children)])
+
+    return 4 * report.parameters + max(8 * largest(report.by_layer), report.widest_op)
 
 
 def train_on_digits(model: Any, stage: Stage = _quiet, flat: bool = True) -> dict[str, Any]:
@@ -124,6 +139,13 @@ def profile_model(name: str, batch: int | None = None, iterations: int | None = 
     Returns plain data: ``count`` (None where a run on shapes is not possible); then ``training``, ``limits`` and
     ``profile``, or ``not_run``: why not.
     """
+    with guest(name):
+        return _profile_model(name, batch, iterations, remeasure, stage, input_shape, count_only)
+
+
+def _profile_model(name: str, batch: int | None, iterations: int | None, remeasure: bool, stage: Stage,
+                   input_shape: tuple[int, ...] | None, count_only: bool) -> dict[str, Any]:
+    """Do what ``profile_model`` says."""
     from tinytorch import zoo
     from tinytorch.core.autograd import no_grad
     from tinytorch.core.layers import manual_seed
@@ -141,7 +163,7 @@ def profile_model(name: str, batch: int | None = None, iterations: int | None = 
     needed, free = memory_needed(report) if report else 0, memory_available()
     if count_only or needed > free:
         why = "asked only to count" if count_only else (
-            f"running it takes at least {needed / 1e9:,.1f} GB, and {free / 1e9:,.1f} GB are free")
+            f"running it takes about {needed / 1e9:,.1f} GB, and {free / 1e9:,.1f} GB are free")
         return {**result, "not_run": why}
     stage(f"building {name}")
     manual_seed(SEED)
@@ -162,7 +184,7 @@ def _measure(model: Any, shape: tuple[int, ...], digits: bool, iterations: int |
     from tinytorch.perf.profiling import machine_limits, make_input, profile_forward_pass
 
     x = make_input(model, shape)
-    if digits:
+    if digits and shape[1:] in ((64,), (1, 8, 8)):
         from tinytorch.core.dataloader import load_digits
 
         x = Tensor(np.resize(load_digits("test")[0], shape))
@@ -223,38 +245,57 @@ def _ms(value: float) -> str:
     return f"{value:.4f}" if value < 100 else f"{value:,.1f}"
 
 
-def _layers_table(rows: list[dict[str, Any]], console: Any, measured: bool) -> Any:
-    """Return the rich table of layers: counts, and where they were measured times and verdicts."""
-    from rich.table import Table
+# the columns of the table of layers: what a narrow screen leaves out first comes first
+_DROPPED = ("bytes", "GFLOP/s", "bottleneck", "params", "limited by", "ms", "FLOPs")
 
+
+def _columns(rows: list[dict[str, Any]], measured: bool, exact: bool) -> dict[str, list[str]]:
+    """Return title -> texts of the rows, without the names."""
     from tinytorch.perf.profiling import short
 
-    wide, narrow = console.width >= 78, console.width < 56
-    keys = ("parameters", "flops", "bytes") if wide else ("flops",) if measured else ("parameters", "flops")
-    titles = [{"parameters": "params", "flops": "FLOPs"}.get(key, key) for key in keys]
-    titles += [*(["ms"] if measured else []), "share", *(["GFLOP/s"] if measured and wide else [])]
-    words = [] if narrow or not measured else ["bottleneck", "limited by"] if wide else ["limited by"]
-    exact = wide and max(max(row["flops"], row["bytes"], row["parameters"]) for row in rows) < 1_000_000
-    lines = []
-    for row in rows:
-        last = row["name"].rsplit(".", 1)[-1]
-        own = row["type"] if not row["depth"] or last == row["type"] else f"{last} {row['type']}"
-        cells = ["  " * row["depth"] + own + (f" x{row['calls']}" if row["calls"] > 1 else "")]
-        cells += [f"{row[key]:,}" if exact else short(row[key]) for key in keys]
-        if measured:
-            cells += [_ms(row["latency_ms"]), f"{row['share']:.0%}"]
-            cells += [f"{row['gflops_per_second']:.2f}"] if wide else []
-            cells += [row[word.replace(" ", "_")] for word in words]
-        else:
-            cells.append(f"{row['flops'] / rows[0]['flops']:.0%}" if rows[0]["flops"] else "-")
-        lines.append(cells)
+    def number(value: int) -> str:
+        return f"{value:,}" if exact else short(value)
+
+    out = {title: [number(row[key]) for row in rows]
+           for title, key in (("params", "parameters"), ("FLOPs", "flops"), ("bytes", "bytes"))}
+    if not measured:
+        whole = rows[0]["flops"]
+        return {**out, "share": [f"{row['flops'] / whole:.0%}" if whole else "-" for row in rows]}
+    return {**out, "ms": [_ms(row["latency_ms"]) for row in rows], "share": [f"{row['share']:.0%}" for row in rows],
+            "GFLOP/s": [f"{row['gflops_per_second']:.2f}" for row in rows],
+            "bottleneck": [row["bottleneck"] for row in rows], "limited by": [row["limited_by"] for row in rows]}
+
+
+def _named(row: dict[str, Any]) -> str:
+    """Return a row's label: indented, with the last part of its name, its type, and how often it was called."""
+    last = row["name"].rsplit(".", 1)[-1]
+    own = row["type"] if not row["depth"] or last == row["type"] else f"{last} {row['type']}"
+    return "  " * row["depth"] + own + (f" x{row['calls']}" if row["calls"] > 1 else "")
+
+
+def _layers_table(rows: list[dict[str, Any]], console: Any, measured: bool) -> Any:
+    """Return the rich table of layers. On a narrow screen names are shortened and columns left out, never digits."""
+    from rich.table import Table
+
+    names = [_named(row) for row in rows]
+    least = min(max(map(len, names)), console.width // 3)
+
+    def room(columns: dict[str, list[str]]) -> int:
+        return least + sum(1 + max(len(title), *map(len, texts)) for title, texts in columns.items())
+
+    columns = _columns(rows, measured, max(max(row["flops"], row["bytes"], row["parameters"]) for row in rows) < 10**6)
+    if room(columns) > console.width:
+        columns = _columns(rows, measured, exact=False)
+    for title in _DROPPED:
+        if room(columns) > console.width:
+            columns.pop(title, None)
+    space = console.width - room(columns) + least
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("layer", overflow="ellipsis", no_wrap=True)
-    for i, title in enumerate(titles + words, 1):  # only the names may shrink on a narrow screen
-        table.add_column(title, justify="right" if title in titles else "left", no_wrap=True,
-                         min_width=max(len(title), *(len(cells[i]) for cells in lines)))
-    for cells in lines:
-        table.add_row(*cells)
+    table.add_column("layer", no_wrap=True)
+    for title in columns:
+        table.add_column(title, justify="left" if title in ("bottleneck", "limited by") else "right", no_wrap=True)
+    for name, *cells in zip(names, *columns.values()):
+        table.add_row(name if len(name) <= space else f"{name[:space - 1]}…", *cells)
     return table
 
 

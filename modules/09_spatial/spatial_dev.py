@@ -6,7 +6,7 @@
 #     text_representation: {extension: .py, format_name: percent}
 #   kernelspec: {"display_name": "Python 3", "language": "python", "name": "python3"}
 #   language_info: {"name": "python"}
-#   tinytorch: {"module": "09_spatial", "release": "225a22117b575b09"}
+#   tinytorch: {"module": "09_spatial", "release": "c21ddb7b439a397d"}
 # ---
 
 # %% [markdown]
@@ -45,7 +45,7 @@ from math import prod
 import numpy as np
 
 from tinytorch.core.autograd import vjp
-from tinytorch.core.layers import Layer, _weight, default_generator, he_std, positive, zeros
+from tinytorch.core.layers import Layer, generator, he_std, positive, trainable, zeros
 from tinytorch.core.tensor import Tensor, floating, in_floats, is_shape_only, op, reduce_sum, sqrt
 
 # %% [markdown]
@@ -718,8 +718,8 @@ if __name__ == "__main__":
 
 How large should they start? One output adds up `C/groups · kh · kw` products: that is the *fan in* of Module 03, and ReLU follows, so it is He's recipe.
 
-**Task.** Write the two missing pieces of `Conv2d`. In `__init__`: `weight`, trainable, `(out_channels, in_channels // groups, kh, kw)`, normal with the standard deviation `he_std(fan_in)`, drawn from `rng` (`None` means `default_generator()`) in one go with `rng.normal(0, std, shape)`;
-and `bias`, `zeros(out_channels)`, or `None` when `bias=False`. Draw through `_weight(shape, draw)` of Module 03, so that a run on shapes only draws nothing. In `forward`: your op; tensors by position (what an op gets by name is a setting, and has no gradient), the four settings by name, and no bias handed on when there is none. Checked and ready as pairs:
+**Task.** Write the two missing pieces of `Conv2d`. In `__init__`: `weight`, trainable, `(out_channels, in_channels // groups, kh, kw)`, normal with the standard deviation `he_std(fan_in)`, drawn from `rng` (`generator(rng)` of Module 03: for `None` the default one) in one go with `rng.normal(0, std, shape)`;
+and `bias`, `zeros(out_channels)`, or `None` when `bias=False`. Draw through `trainable(shape, draw)` of Module 03, so that a run on shapes only draws nothing. In `forward`: your op; tensors by position (what an op gets by name is a setting, and has no gradient), the four settings by name, and no bias handed on when there is none. Checked and ready as pairs:
 `kernel_size`, `stride`, `padding`, `dilation`.
 
 Example: `Conv2d(3, 16, 3)` holds 16 · 3 · 3 · 3 + 16 = 448 numbers, and makes `(5, 16, 30, 30)` of `(5, 3, 32, 32)`.
@@ -728,7 +728,7 @@ Example: `Conv2d(3, 16, 3)` holds 16 · 3 · 3 · 3 + 16 = 448 numbers, and make
 It is <code>Linear</code> again: two tensors on <code>self</code>, one call in <code>forward</code>.
 </details>
 <details><summary>Hint 2: approach</summary>
-<code>_weight</code> wants a function of the shape: a <code>lambda shape: ...</code> that remembers the generator and the standard deviation. <code>prod(self.kernel_size)</code> is kh · kw.
+<code>trainable</code> wants a function of the shape: a <code>lambda shape: ...</code> that remembers the generator and the standard deviation. <code>prod(self.kernel_size)</code> is kh · kw.
 </details>
 <details><summary>Hint 3: worked example, other numbers</summary>
 8 input channels, 4 groups, kernel (3, 5): each output looks at 2 channels, the fan in is 2 · 15 = 30, the standard deviation sqrt(2 / 30) = 0.26.
@@ -798,13 +798,13 @@ if __name__ == "__main__":
             (3, 4, 3, 10): "the dilation is not handed on", (3, 4, 5, 4): "the padding is exchanged"})
         check("the numbers are those of the op", np.array_equal(layer(x).data, conv2d(x, layer.weight, layer.bias, **how).data), True, {False: "is the bias handed on?"})
         check("and without a bias", Conv2d(2, 4, (2, 3), bias=False, **how)(x).shape, (3, 4, 3, 8))
-        before = default_generator().bit_generator.state
+        before = generator().bit_generator.state
         drawn = Conv2d(2, 3, 2).weight.data
-        default_generator().bit_generator.state = before
+        generator().bit_generator.state = before
         check("without rng the default generator draws", np.array_equal(drawn, Conv2d(2, 3, 2).weight.data) and not np.array_equal(drawn, Conv2d(2, 3, 2).weight.data), True, {
-            False: "rng=None means default_generator(): started anew it repeats, otherwise it goes on"})
+            False: "rng=None means the default generator: started anew it repeats, otherwise it goes on"})
         with shape_only():
-            check("on shapes only the weight is hollow", not any(Conv2d(3, 16, 3).weight.data.strides), True, {False: "it was drawn all the same: let _weight do the drawing"})
+            check("on shapes only the weight is hollow", not any(Conv2d(3, 16, 3).weight.data.strides), True, {False: "it was drawn all the same: let trainable do the drawing"})
         check_raises("groups that do not divide", ValueError, lambda: Conv2d(4, 6, 3, groups=3), must_say="groups is 3")
 
 
@@ -1140,7 +1140,7 @@ At the door of a shop, one customer comes alone. What is the mean of a batch of 
 One fine point. The variance of `n` numbers around *their own* mean is a little too small; times `n / (n - 1)` it is right on average (*unbiased*). The running variance gets that one; the batch itself is divided by the plain one, as everywhere in the field.
 
 **Task.** Write two methods. `forward(x)`: in training compute `mean` and `var` (plain) with ops, so that the gradient flows through them, and call `self.remember(mean, var, n)` with `n`, the count of numbers per channel; in evaluation take `self.running_mean` and `self.running_var`, arrays `(C,)`. Then the formula.
-`remember(mean, var, n)`: update both arrays **in place** (`array[...] = ...`), with the unbiased variance. Under `is_shape_only()` there are no values: then leave the arrays alone. The arithmetic goes through ops, on shapes only too, so that Module 14 can count it (make a `Tensor` of the old array); only the writing is left out there.
+`remember(mean, var, n)`: update both arrays **in place** (`array[...] = ...`), with the unbiased variance. A batch with NaN or infinities in it must not spoil what was learned: if a new value is not finite (`np.isfinite(new.data).all()` says), leave the array as it was. Under `is_shape_only()` there are no values: then leave both alone, too. The arithmetic goes through ops, on shapes only too, so that Module 14 can count it (make a `Tensor` of the old array, with `dtype=array.dtype`, or float64 statistics would be rounded to float32); only the writing is left out there.
 `mean.detach()` is the same numbers without the memory of how they were made.
 
 You may use `x.mean(axis=(0, 2, 3), keepdims=True)`, `Tensor(array)`, `.reshape(...)`, `sqrt`, `.data`, and `self.weight`, `self.bias` `(C,)`, `self.eps`, `self.momentum`, `self.training`. Given is the refusal of wrong shapes, and of a single number per channel.
@@ -1164,15 +1164,15 @@ class BatchNorm2d(Layer):
     """Bring each channel of x (B, C, H, W) to mean 0 and variance 1, then scale by ``weight``, shift by ``bias`` (C,).
 
     Training uses the batch's statistics and updates ``running_mean`` and ``running_var`` (plain arrays, the variance
-    unbiased); evaluation uses those. Source: Ioffe and Szegedy, 2015.
+    unbiased); evaluation uses those. A batch that is not finite is not remembered. Source: Ioffe and Szegedy, 2015.
     """
 
     def __init__(self, num_features, eps=1e-5, momentum=0.1):
         self.num_features, self.eps, self.momentum = positive("num_features", num_features), float(eps), float(momentum)
         if not self.eps > 0 or not 0 <= self.momentum <= 1:
             raise ValueError(f"eps {eps}, momentum {momentum}: want eps above 0 and momentum from 0 to 1")
-        self.weight, self.bias = _weight((num_features,), np.ones), zeros(num_features)
-        self.running_mean, self.running_var = zeros(num_features).data, _weight((num_features,), np.ones).data
+        self.weight, self.bias = trainable((num_features,), np.ones), zeros(num_features)
+        self.running_mean, self.running_var = zeros(num_features).data, trainable((num_features,), np.ones).data
 
     def remember(self, mean, var, n):
         """Move the running statistics towards the batch's: mean and var (1, C, 1, 1) over n numbers per channel."""
@@ -1278,7 +1278,7 @@ if __name__ == "__main__":
 
 One reshape: everything but the batch becomes one axis.
 
-**Task.** Write `Flatten.forward`: `(B, ...)` → `(B, rest)`, where `rest` is the product of all sizes but the first. An empty batch works too. (A tensor without axes is refused for you.)
+**Task.** Write `Flatten.forward`: `(B, ...)` → `(B, rest)`, where `rest` is the product of all sizes but the first. An empty batch works too, and so does any other empty axis. (A tensor without axes is refused for you.)
 
 Example: `(5, 32, 2, 2)` becomes `(5, 128)`, `(0, 3, 4)` becomes `(0, 12)`.
 
@@ -1286,7 +1286,7 @@ Example: `(5, 32, 2, 2)` becomes `(5, 128)`, `(0, 3, 4)` becomes `(0, 12)`.
 <code>x.reshape(...)</code> with two sizes.
 </details>
 <details><summary>Hint 2: approach</summary>
-<code>-1</code> cannot be worked out for an empty batch. <code>prod</code> can.
+<code>-1</code> cannot be worked out where an axis is empty. <code>prod</code> can.
 </details>
 <details><summary>Hint 3: worked example, other numbers</summary>
 <code>prod((7, 2, 3)[1:])</code> is 6.
@@ -1316,6 +1316,7 @@ if __name__ == "__main__":
         check("shape", out.shape, (5, 6), {(30,): "the batch must stay"})
         check("order", out.data[1], np.arange(6.0, 12.0))
         check("an empty batch", Flatten()(Tensor(np.zeros((0, 3, 4)))).shape, (0, 12))
+        check("pictures without rows", Flatten()(Tensor(np.zeros((3, 0, 4)))).shape, (3, 0))
         check("a batch of numbers", Flatten()(Tensor(np.zeros(7))).shape, (7, 1))
         out.sum().backward()
         check("the gradient finds its way back", x.grad.shape, (5, 3, 2))

@@ -686,8 +686,8 @@ class Op(_Behind):
 
     def __call__(self, *inputs, **attrs):
         """Compute: the one place where tensors become a tensor."""
-        if "dim" in attrs:  # the frameworks' word for axis
-            attrs["axis"] = _one_axis(attrs.get("axis"), attrs.pop("dim"))
+        if attrs:
+            attrs = _as_attributes(self, attrs)
         state = _thread.state
         arrays, wanted = [], False
         for x in inputs:
@@ -738,6 +738,16 @@ def _number(x, dtype):
         return Tensor(np.array(x, dtype), dtype=dtype)
     except OverflowError:
         return Tensor(np.asarray(x))
+
+
+def _as_attributes(operation, attrs):
+    """Return the attributes, ``dim``, the frameworks' word, as ``axis``; a Tensor is an input, given by position."""
+    if "dim" in attrs:
+        attrs["axis"] = _one_axis(attrs.get("axis"), attrs.pop("dim"))
+    for name, value in attrs.items():
+        if isinstance(value, Tensor):
+            raise TypeError(f"{operation.name}: {name} is a Tensor; want a number here, or the Tensor by position")
+    return attrs
 
 
 def _as_tensors(operation, inputs):
@@ -908,7 +918,7 @@ class _Protocols:
         return np.array(data, dtype=dtype, copy=True) if copy else np.asarray(data, dtype=dtype)
 
     def __deepcopy__(self, memo):
-        """Copy the numbers and the graph; a view of another copied tensor is a view again, so tied weights stay tied."""
+        """Copy the numbers and the graph; a view of another tensor is a view of its copy: what is tied stays tied."""
         new = memo[id(self)] = _new_tensor(Tensor)
         made, new.grad, new.requires_grad = self.made_by, deepcopy(self.grad, memo), self.requires_grad
         new.made_by = deepcopy(made, memo) if made is not None and made.inputs else made

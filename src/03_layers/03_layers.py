@@ -67,7 +67,7 @@ take the mean of the two fans in their place: its product with `v` is 1. The wei
 
 **He** (He and others, 2015). ReLU throws the negative half away, and with it half of the mean square that the next layer gets. So `fan_in · v`, halved, must be 1. The weights are normal, with standard deviation `sqrt(v)`.
 
-Randomness comes from one generator that you can seed. Under `shape_only()` no number is drawn: the weight is hollow. Given: the default generator, `generator(rng)`, which is `rng` or, for `None`, the default one; `manual_seed`; and `_weight`, which knows about shapes only.
+Randomness comes from one generator that you can seed. Under `shape_only()` no number is drawn: the weight is hollow. Given: the default generator, `generator(rng)`, which is `rng` or, for `None`, the default one; `manual_seed`; and `trainable`, which knows about shapes only.
 """
 
 # %%
@@ -81,8 +81,8 @@ def default_generator():
 
 
 def generator(rng=None):
-    """Return ``rng``, or the default generator for None; ``TypeError`` for what is no ``numpy.random.Generator``."""
-    if rng is not None and not isinstance(rng, np.random.Generator):
+    """Return ``rng``, a ``numpy.random.Generator``, or the default one for None; ``TypeError`` for what cannot draw."""
+    if rng is not None and not callable(getattr(rng, "random", None)):
         raise TypeError(f"rng is {rng!r}; want a generator, np.random.default_rng(seed), or None for the default one")
     return _generator if rng is None else rng
 
@@ -92,7 +92,7 @@ def manual_seed(seed):
     _generator.bit_generator.state = np.random.default_rng(seed).bit_generator.state
 
 
-def _weight(shape, draw):
+def trainable(shape, draw):
     """Make a trainable float32 tensor from ``draw(shape)``, or a hollow one when only shapes are wanted."""
     if is_shape_only():
         return Tensor(hollow(shape), requires_grad=True)
@@ -152,18 +152,18 @@ test_initial_scale()
 # %% [markdown]
 """
 **Task.** Now draw: `xavier_uniform(fan_in, fan_out, rng=None)` and `he_normal(fan_in, fan_out, rng=None)`, both trainable tensors of shape `(fan_in, fan_out)`. The numbers come from `rng`; `rng=None` means the default generator: `generator(rng)` gives the right one. Draw all
-at once, with `rng.uniform(-limit, limit, shape)` and `rng.normal(0, std, shape)`, and let `_weight(shape, draw)` do the drawing, so that a run on shapes only draws nothing.
+at once, with `rng.uniform(-limit, limit, shape)` and `rng.normal(0, std, shape)`, and let `trainable(shape, draw)` do the drawing, so that a run on shapes only draws nothing.
 
-Example: `zeros`, given in the same cell, is `_weight` with `np.zeros`, a function of a shape.
+Example: `zeros`, given in the same cell, is `trainable` with `np.zeros`, a function of a shape.
 
 <details><summary>Hint 1: idea</summary>
-<code>_weight</code> wants a function of one shape. Make one that remembers the generator and the scale.
+<code>trainable</code> wants a function of one shape. Make one that remembers the generator and the scale.
 </details>
 <details><summary>Hint 2: approach</summary>
 A <code>lambda shape: ...</code> inside, after the generator and the limit have been chosen. Drawing first and handing over the numbers would draw under <code>shape_only()</code> too.
 </details>
 <details><summary>Hint 3: worked example, another distribution</summary>
-Exponential weights: <code>_weight((2, 3), lambda shape: rng.exponential(0.1, shape))</code>.
+Exponential weights: <code>trainable((2, 3), lambda shape: rng.exponential(0.1, shape))</code>.
 </details>
 """
 
@@ -173,7 +173,7 @@ def xavier_uniform(fan_in, fan_out, rng=None):
     """Return a trainable (fan_in, fan_out) tensor, uniform within ``xavier_limit``; ``rng`` draws it."""
     ### BEGIN SOLUTION
     rng, limit = generator(rng), xavier_limit(fan_in, fan_out)
-    return _weight((fan_in, fan_out), lambda shape: rng.uniform(-limit, limit, shape))
+    return trainable((fan_in, fan_out), lambda shape: rng.uniform(-limit, limit, shape))
     ### END SOLUTION
 
 
@@ -181,13 +181,13 @@ def he_normal(fan_in, fan_out, rng=None):
     """Return a trainable (fan_in, fan_out) tensor, normal with ``he_std``; ``rng`` draws it."""
     ### BEGIN SOLUTION
     rng, std = generator(rng), he_std(fan_in)
-    return _weight((fan_in, fan_out), lambda shape: rng.normal(0, std, shape))
+    return trainable((fan_in, fan_out), lambda shape: rng.normal(0, std, shape))
     ### END SOLUTION
 
 
 def zeros(*shape):
     """Return a trainable tensor of zeros: the usual start of a bias."""
-    return _weight(shape, np.zeros)
+    return trainable(shape, np.zeros)
 
 # %%
 print(xavier_uniform(2, 4, np.random.default_rng(0)), he_normal(2, 4, np.random.default_rng(0)), sep="\n")

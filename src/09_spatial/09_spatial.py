@@ -39,7 +39,7 @@ from math import prod
 import numpy as np
 
 from tinytorch.core.autograd import vjp
-from tinytorch.core.layers import Layer, _weight, default_generator, he_std, positive, zeros
+from tinytorch.core.layers import Layer, generator, he_std, positive, trainable, zeros
 from tinytorch.core.tensor import Tensor, floating, in_floats, is_shape_only, op, reduce_sum, sqrt
 
 # %% [markdown]
@@ -727,8 +727,8 @@ print(f"largest difference between the rules and the slopes: {check_rule(conv2d,
 
 How large should they start? One output adds up `C/groups · kh · kw` products: that is the *fan in* of Module 03, and ReLU follows, so it is He's recipe.
 
-**Task.** Write the two missing pieces of `Conv2d`. In `__init__`: `weight`, trainable, `(out_channels, in_channels // groups, kh, kw)`, normal with the standard deviation `he_std(fan_in)`, drawn from `rng` (`None` means `default_generator()`) in one go with `rng.normal(0, std, shape)`;
-and `bias`, `zeros(out_channels)`, or `None` when `bias=False`. Draw through `_weight(shape, draw)` of Module 03, so that a run on shapes only draws nothing. In `forward`: your op; tensors by position (what an op gets by name is a setting, and has no gradient), the four settings by name, and no bias handed on when there is none. Checked and ready as pairs:
+**Task.** Write the two missing pieces of `Conv2d`. In `__init__`: `weight`, trainable, `(out_channels, in_channels // groups, kh, kw)`, normal with the standard deviation `he_std(fan_in)`, drawn from `rng` (`generator(rng)` of Module 03: for `None` the default one) in one go with `rng.normal(0, std, shape)`;
+and `bias`, `zeros(out_channels)`, or `None` when `bias=False`. Draw through `trainable(shape, draw)` of Module 03, so that a run on shapes only draws nothing. In `forward`: your op; tensors by position (what an op gets by name is a setting, and has no gradient), the four settings by name, and no bias handed on when there is none. Checked and ready as pairs:
 `kernel_size`, `stride`, `padding`, `dilation`.
 
 Example: `Conv2d(3, 16, 3)` holds 16 · 3 · 3 · 3 + 16 = 448 numbers, and makes `(5, 16, 30, 30)` of `(5, 3, 32, 32)`.
@@ -737,7 +737,7 @@ Example: `Conv2d(3, 16, 3)` holds 16 · 3 · 3 · 3 + 16 = 448 numbers, and make
 It is <code>Linear</code> again: two tensors on <code>self</code>, one call in <code>forward</code>.
 </details>
 <details><summary>Hint 2: approach</summary>
-<code>_weight</code> wants a function of the shape: a <code>lambda shape: ...</code> that remembers the generator and the standard deviation. <code>prod(self.kernel_size)</code> is kh · kw.
+<code>trainable</code> wants a function of the shape: a <code>lambda shape: ...</code> that remembers the generator and the standard deviation. <code>prod(self.kernel_size)</code> is kh · kw.
 </details>
 <details><summary>Hint 3: worked example, other numbers</summary>
 8 input channels, 4 groups, kernel (3, 5): each output looks at 2 channels, the fan in is 2 · 15 = 30, the standard deviation sqrt(2 / 30) = 0.26.
@@ -764,8 +764,8 @@ class Conv2d(Layer):
                              "channels")
         ### BEGIN SOLUTION
         shape = (self.out_channels, self.in_channels // self.groups, *self.kernel_size)
-        rng, std = rng or default_generator(), he_std(prod(shape[1:]))
-        self.weight = _weight(shape, lambda shape: rng.normal(0, std, shape))
+        rng, std = generator(rng), he_std(prod(shape[1:]))
+        self.weight = trainable(shape, lambda shape: rng.normal(0, std, shape))
         self.bias = zeros(self.out_channels) if bias else None
         ### END SOLUTION
 
@@ -813,13 +813,13 @@ def test_conv2d_layer():
         (3, 4, 3, 10): "the dilation is not handed on", (3, 4, 5, 4): "the padding is exchanged"})
     check("the numbers are those of the op", np.array_equal(layer(x).data, conv2d(x, layer.weight, layer.bias, **how).data), True, {False: "is the bias handed on?"})
     check("and without a bias", Conv2d(2, 4, (2, 3), bias=False, **how)(x).shape, (3, 4, 3, 8))
-    before = default_generator().bit_generator.state
+    before = generator().bit_generator.state
     drawn = Conv2d(2, 3, 2).weight.data
-    default_generator().bit_generator.state = before
+    generator().bit_generator.state = before
     check("without rng the default generator draws", np.array_equal(drawn, Conv2d(2, 3, 2).weight.data) and not np.array_equal(drawn, Conv2d(2, 3, 2).weight.data), True, {
-        False: "rng=None means default_generator(): started anew it repeats, otherwise it goes on"})
+        False: "rng=None means the default generator: started anew it repeats, otherwise it goes on"})
     with shape_only():
-        check("on shapes only the weight is hollow", not any(Conv2d(3, 16, 3).weight.data.strides), True, {False: "it was drawn all the same: let _weight do the drawing"})
+        check("on shapes only the weight is hollow", not any(Conv2d(3, 16, 3).weight.data.strides), True, {False: "it was drawn all the same: let trainable do the drawing"})
     check_raises("groups that do not divide", ValueError, lambda: Conv2d(4, 6, 3, groups=3), must_say="groups is 3")
 
 
@@ -1162,7 +1162,7 @@ At the door of a shop, one customer comes alone. What is the mean of a batch of 
 One fine point. The variance of `n` numbers around *their own* mean is a little too small; times `n / (n - 1)` it is right on average (*unbiased*). The running variance gets that one; the batch itself is divided by the plain one, as everywhere in the field.
 
 **Task.** Write two methods. `forward(x)`: in training compute `mean` and `var` (plain) with ops, so that the gradient flows through them, and call `self.remember(mean, var, n)` with `n`, the count of numbers per channel; in evaluation take `self.running_mean` and `self.running_var`, arrays `(C,)`. Then the formula.
-`remember(mean, var, n)`: update both arrays **in place** (`array[...] = ...`), with the unbiased variance. Under `is_shape_only()` there are no values: then leave the arrays alone. The arithmetic goes through ops, on shapes only too, so that Module 14 can count it (make a `Tensor` of the old array); only the writing is left out there.
+`remember(mean, var, n)`: update both arrays **in place** (`array[...] = ...`), with the unbiased variance. A batch with NaN or infinities in it must not spoil what was learned: if a new value is not finite (`np.isfinite(new.data).all()` says), leave the array as it was. Under `is_shape_only()` there are no values: then leave both alone, too. The arithmetic goes through ops, on shapes only too, so that Module 14 can count it (make a `Tensor` of the old array, with `dtype=array.dtype`, or float64 statistics would be rounded to float32); only the writing is left out there.
 `mean.detach()` is the same numbers without the memory of how they were made.
 
 You may use `x.mean(axis=(0, 2, 3), keepdims=True)`, `Tensor(array)`, `.reshape(...)`, `sqrt`, `.data`, and `self.weight`, `self.bias` `(C,)`, `self.eps`, `self.momentum`, `self.training`. Given is the refusal of wrong shapes, and of a single number per channel.
@@ -1186,23 +1186,24 @@ class BatchNorm2d(Layer):
     """Bring each channel of x (B, C, H, W) to mean 0 and variance 1, then scale by ``weight``, shift by ``bias`` (C,).
 
     Training uses the batch's statistics and updates ``running_mean`` and ``running_var`` (plain arrays, the variance
-    unbiased); evaluation uses those. Source: Ioffe and Szegedy, 2015.
+    unbiased); evaluation uses those. A batch that is not finite is not remembered. Source: Ioffe and Szegedy, 2015.
     """
 
     def __init__(self, num_features, eps=1e-5, momentum=0.1):
         self.num_features, self.eps, self.momentum = positive("num_features", num_features), float(eps), float(momentum)
         if not self.eps > 0 or not 0 <= self.momentum <= 1:
             raise ValueError(f"eps {eps}, momentum {momentum}: want eps above 0 and momentum from 0 to 1")
-        self.weight, self.bias = _weight((num_features,), np.ones), zeros(num_features)
-        self.running_mean, self.running_var = zeros(num_features).data, _weight((num_features,), np.ones).data
+        self.weight, self.bias = trainable((num_features,), np.ones), zeros(num_features)
+        self.running_mean, self.running_var = zeros(num_features).data, trainable((num_features,), np.ones).data
 
     def remember(self, mean, var, n):
         """Move the running statistics towards the batch's: mean and var (1, C, 1, 1) over n numbers per channel."""
         ### BEGIN SOLUTION
         unbiased = var.detach() * (n / (n - 1))
         for running, found in ((self.running_mean, mean.detach()), (self.running_var, unbiased)):
-            new = Tensor(running) * (1 - self.momentum) + found.reshape(self.num_features) * self.momentum
-            if not is_shape_only():
+            found = found.reshape(self.num_features)
+            new = Tensor(running, dtype=running.dtype) * (1 - self.momentum) + found * self.momentum
+            if not is_shape_only() and np.isfinite(new.data).all():
                 running[...] = new.data
         ### END SOLUTION
 
@@ -1222,8 +1223,8 @@ class BatchNorm2d(Layer):
             var = (centred * centred).mean(axis=(0, 2, 3), keepdims=True)
             self.remember(mean, var, n)
         else:
-            centred = x - Tensor(self.running_mean).reshape(shape)
-            var = Tensor(self.running_var).reshape(shape)
+            centred = x - Tensor(self.running_mean, dtype=self.running_mean.dtype).reshape(shape)
+            var = Tensor(self.running_var, dtype=self.running_var.dtype).reshape(shape)
         scale = self.weight.reshape(shape) / sqrt(var + self.eps)
         return centred * scale + self.bias.reshape(shape)
         ### END SOLUTION
@@ -1315,7 +1316,7 @@ for mode in (True, False):
 
 One reshape: everything but the batch becomes one axis.
 
-**Task.** Write `Flatten.forward`: `(B, ...)` → `(B, rest)`, where `rest` is the product of all sizes but the first. An empty batch works too. (A tensor without axes is refused for you.)
+**Task.** Write `Flatten.forward`: `(B, ...)` → `(B, rest)`, where `rest` is the product of all sizes but the first. An empty batch works too, and so does any other empty axis. (A tensor without axes is refused for you.)
 
 Example: `(5, 32, 2, 2)` becomes `(5, 128)`, `(0, 3, 4)` becomes `(0, 12)`.
 
@@ -1323,7 +1324,7 @@ Example: `(5, 32, 2, 2)` becomes `(5, 128)`, `(0, 3, 4)` becomes `(0, 12)`.
 <code>x.reshape(...)</code> with two sizes.
 </details>
 <details><summary>Hint 2: approach</summary>
-<code>-1</code> cannot be worked out for an empty batch. <code>prod</code> can.
+<code>-1</code> cannot be worked out where an axis is empty. <code>prod</code> can.
 </details>
 <details><summary>Hint 3: worked example, other numbers</summary>
 <code>prod((7, 2, 3)[1:])</code> is 6.
@@ -1354,6 +1355,7 @@ def test_flatten():
     check("shape", out.shape, (5, 6), {(30,): "the batch must stay"})
     check("order", out.data[1], np.arange(6.0, 12.0))
     check("an empty batch", Flatten()(Tensor(np.zeros((0, 3, 4)))).shape, (0, 12))
+    check("pictures without rows", Flatten()(Tensor(np.zeros((3, 0, 4)))).shape, (3, 0))
     check("a batch of numbers", Flatten()(Tensor(np.zeros(7))).shape, (7, 1))
     out.sum().backward()
     check("the gradient finds its way back", x.grad.shape, (5, 3, 2))

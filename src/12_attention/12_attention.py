@@ -965,8 +965,6 @@ A column vector for each row: <code>x.reshape(*x.shape, 1)</code> makes (B, T, 1
 def padding_mask(present):
     """Make a mask for all heads and queries out of what is no padding: (..., T), True for a token -> (..., 1, 1, T)."""
     present = as_mask(present)
-    if present.dtype != bool:
-        raise TypeError(f"the padding is {present.dtype}; want booleans, True for a token")
     ### BEGIN SOLUTION
     return present.reshape(*present.shape[:-1], 1, 1, present.shape[-1])
     ### END SOLUTION

@@ -38,7 +38,7 @@ from tinytorch.core.activations import GELU, softmax
 from tinytorch.core.attention import MultiHeadAttention
 from tinytorch.core.autograd import no_grad
 from tinytorch.core.embeddings import Embedding, PositionalEncoding, token_ids
-from tinytorch.core.layers import Dropout, Layer, Linear, _weight, generator, positive, zeros
+from tinytorch.core.layers import Dropout, Layer, Linear, generator, positive, trainable, zeros
 from tinytorch.core.optimizers import nonnegative
 from tinytorch.core.tensor import Tensor, sqrt
 from tinytorch.core.training import in_mode
@@ -81,7 +81,7 @@ Given: `ones`, the brother of `zeros` from Module 03, and `check_features`, whic
 #| export
 def ones(*shape):
     """Return a trainable tensor of ones: the usual start of a scale."""
-    return _weight(shape, np.ones)
+    return trainable(shape, np.ones)
 
 
 def check_features(x, embed_dim):

@@ -4,6 +4,7 @@ import copy
 import pickle
 import threading
 import tracemalloc
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -12,13 +13,17 @@ from tinytorch.core.tensor import (
     Scope,
     Tensor,
     add,
+    argmax,
     broadcast_to,
+    concatenate,
     count_ops,
     hollow,
     is_shape_only,
     listen,
     matmul,
     op,
+    reduce_max,
+    reduce_sum,
     same_shape,
     scope,
     shape_only,
@@ -404,3 +409,26 @@ def test_a_hollow_tensor_changes_its_type_without_filling_memory():
 
 def test_a_mean_of_float16_does_not_overflow():
     assert Tensor(np.ones(100_000, np.float16)).mean().item() == 1.0  # the sum, 100,000, is above float16's 65,504
+
+
+def test_a_tensor_by_keyword_is_refused():
+    """By keyword it would be an attribute, and its gradient would be lost in silence."""
+    with pytest.raises(TypeError, match="b is a Tensor; .* by position"):
+        add(Tensor([1.0]), b=Tensor([2.0]))
+
+
+@pytest.mark.parametrize("function", [reduce_sum, reduce_max, argmax])
+def test_dim_is_another_word_for_axis_in_every_op(function):
+    x = Tensor(np.arange(6.0).reshape(2, 3))
+    assert function(x, dim=1).shape == (2,) and function(x, dim=0).shape == (3,)
+    assert concatenate(x, x, dim=1).shape == (2, 6)
+    with pytest.raises(TypeError, match="two names"):
+        function(x, axis=0, dim=0)
+
+
+@pytest.mark.parametrize("function", [reduce_max, argmax])
+def test_an_empty_axis_has_no_maximum_on_shapes_either(function):
+    x = Tensor(np.ones((2, 0)))
+    for run in (nullcontext, shape_only):
+        with run(), pytest.raises(ValueError, match=r"\(2, 0\) along axis 1"):
+            function(x, axis=1)

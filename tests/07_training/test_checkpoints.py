@@ -186,7 +186,7 @@ def test_killed_and_resumed_in_other_processes(tmp_path):
     assert run(tmp_path / "unused.npz", 0, one).returncode == 0
     deaths = [run(tmp_path / "c.npz", dies_at, many).returncode for dies_at in (4, 8, 0)]
     assert deaths == [9, 9, 0]
-    states = [read_state(file) for file in (one, many)]
+    states = [read_state(file)[0] for file in (one, many)]
     assert states[0]["epochs"] == 3
     assert repr(states[0]) == repr(states[1])
     for name, array in states[0]["arrays"].items():
@@ -196,11 +196,11 @@ def test_killed_and_resumed_in_other_processes(tmp_path):
 def test_fit_writes_after_every_epoch(tmp_path):
     path, (trainer, loader), found = tmp_path / "c.npz", build(), []
     def look(progress):
-        found.append(read_state(path)["epochs"] if path.exists() else None)
+        found.append(read_state(path)[0]["epochs"] if path.exists() else None)
 
     trainer.fit(loader, 3, look, checkpoint=path)
     assert found == [None] * 4 + [1] * 4 + [2] * 4
-    assert [len(read_state(path)["history"][name]) for name in trainer.history] == [3] * 4
+    assert [len(read_state(path)[0]["history"][name]) for name in trainer.history] == [3] * 4
 
 
 def test_a_folder_that_is_missing_is_found_before_training(tmp_path):
@@ -413,7 +413,7 @@ trainer.save_checkpoint(path, loader)
     arguments = [sys.executable, "-c", program, __file__, str(path), "0", ""]
     died = subprocess.run(arguments, env=environment, check=False, timeout=60)
     assert died.returncode == 9
-    assert read_state(path)["steps"] == 0
+    assert read_state(path)[0]["steps"] == 0
 
 
 @pytest.mark.parametrize(("path", "error", "words"), [
