@@ -6,7 +6,7 @@
 #     text_representation: {extension: .py, format_name: percent}
 #   kernelspec: {"display_name": "Python 3", "language": "python", "name": "python3"}
 #   language_info: {"name": "python"}
-#   tinytorch: {"module": "01_tensor", "release": "217c32ad1aa27946"}
+#   tinytorch: {"module": "01_tensor", "release": "f2d7873755c41390"}
 # ---
 
 # %% [markdown]
@@ -712,7 +712,8 @@ def _number(x, dtype):
     except OverflowError:
         return Tensor(np.asarray(x))
 
-
+# %%
+#| export
 def _as_attributes(operation, attrs):
     """Return the attributes, ``dim``, the frameworks' word, as ``axis``; a Tensor is an input, given by position."""
     if "dim" in attrs:
@@ -722,7 +723,8 @@ def _as_attributes(operation, attrs):
             raise TypeError(f"{operation.name}: {name} is a Tensor; want a number here, or the Tensor by position")
     return attrs
 
-
+# %%
+#| export
 def _as_tensors(operation, inputs):
     """Make tensors of numbers and arrays among ``inputs``; a Python number takes the type of its companions."""
     for x in inputs:

@@ -739,7 +739,8 @@ def _number(x, dtype):
     except OverflowError:
         return Tensor(np.asarray(x))
 
-
+# %%
+#| export
 def _as_attributes(operation, attrs):
     """Return the attributes, ``dim``, the frameworks' word, as ``axis``; a Tensor is an input, given by position."""
     if "dim" in attrs:
@@ -749,7 +750,8 @@ def _as_attributes(operation, attrs):
             raise TypeError(f"{operation.name}: {name} is a Tensor; want a number here, or the Tensor by position")
     return attrs
 
-
+# %%
+#| export
 def _as_tensors(operation, inputs):
     """Make tensors of numbers and arrays among ``inputs``; a Python number takes the type of its companions."""
     for x in inputs:
