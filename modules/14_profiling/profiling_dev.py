@@ -6,14 +6,14 @@
 #     text_representation: {extension: .py, format_name: percent}
 #   kernelspec: {"display_name": "Python 3", "language": "python", "name": "python3"}
 #   language_info: {"name": "python"}
-#   tinytorch: {"module": "14_profiling", "release": "ae0e59632355c391"}
+#   tinytorch: {"module": "14_profiling", "release": "6f7e6972040c8c1e"}
 # ---
 
 # %% [markdown]
 """
 # 14 · Profiling
 
-Tier: Optimization (modules 14 to 19) · Difficulty 3 of 4 · About 5½ hours (330 minutes; each section says how many) · Needs 01 to 05 (check with `tito test tensor`, `tito test activations`, `tito test layers`, `tito test losses`, `tito test autograd`)
+Tier: Optimization (modules 14 to 19) · Difficulty 3 of 4 · About 5½ hours (330 minutes; each section says how many) · Needs 01 to 05 (check with `tito test tensor`, `tito test activations`, `tito test layers`, `tito test losses`, `tito test autograd`); its price list names ops of 09, 11 and 12, for which the package's own will do
 
 You have built a framework. Now build the instrument that says where a model's parameters, operations, bytes and milliseconds go. Everything after this module (quantization, compression, caching,
 acceleration) is a promise of the form "this is smaller" or "this is faster", and a promise without an instrument is a rumour.

@@ -7,7 +7,7 @@
 """
 # 14 · Profiling
 
-Tier: Optimization (modules 14 to 19) · Difficulty 3 of 4 · About 5½ hours (330 minutes; each section says how many) · Needs 01 to 05 (check with `tito test tensor`, `tito test activations`, `tito test layers`, `tito test losses`, `tito test autograd`)
+Tier: Optimization (modules 14 to 19) · Difficulty 3 of 4 · About 5½ hours (330 minutes; each section says how many) · Needs 01 to 05 (check with `tito test tensor`, `tito test activations`, `tito test layers`, `tito test losses`, `tito test autograd`); its price list names ops of 09, 11 and 12, for which the package's own will do
 
 You have built a framework. Now build the instrument that says where a model's parameters, operations, bytes and milliseconds go. Everything after this module (quantization, compression, caching,
 acceleration) is a promise of the form "this is smaller" or "this is faster", and a promise without an instrument is a rumour.
