@@ -3497,10 +3497,14 @@ def _as_root(model):
 # %%
 #| export
 def _affordable(call, clock, budget_ns=400_000_000):
-    """Return (warmup, iterations) that fit a budget, judged by one call: 6 to 40; a handed clock gets 2 and 6."""
+    """Return (warmup, iterations) that fit a budget, judged by one call: 6 to 40, or 3 of a call longer than a second.
+
+    A handed clock gets 2 and 6.
+    """
     if clock is not None:
         return 2, 6
-    iterations = max(6, min(40, budget_ns // max(time_calls(call, 0, 1, perf_counter_ns)[0], 1)))
+    once = max(time_calls(call, 0, 1, perf_counter_ns)[0], 1)
+    iterations = max(6 if once < 10**9 else 3, min(40, budget_ns // once))
     return min(5, iterations // 3), int(iterations)
 
 # %%
