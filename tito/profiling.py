@@ -55,7 +55,8 @@ def guest(name: str) -> Iterator[None]:
     if ":" not in name:
         yield
         return
-    sys.path.insert(0, str(Path.cwd()))
+    here = str(Path.cwd())
+    sys.path.insert(0, here)
     try:
         with redirect_stdout(sys.stderr):
             yield
@@ -66,7 +67,8 @@ def guest(name: str) -> Iterator[None]:
             raise
         raise TitoError(f"{name}: {type(error).__name__}: {error}".rstrip(": ")) from error
     finally:
-        sys.path.remove(str(Path.cwd()))
+        if here in sys.path:  # the guest may have changed it, and the folder
+            sys.path.remove(here)
 
 
 def count_model(factory: Callable[[], Any], shape: tuple[int, ...]) -> Any:

@@ -6,7 +6,7 @@
 #     text_representation: {extension: .py, format_name: percent}
 #   kernelspec: {"display_name": "Python 3", "language": "python", "name": "python3"}
 #   language_info: {"name": "python"}
-#   tinytorch: {"module": "01_tensor", "release": "f2d7873755c41390"}
+#   tinytorch: {"module": "01_tensor", "release": "b3bae2d1f58ecd7e"}
 # ---
 
 # %% [markdown]
@@ -898,10 +898,10 @@ class _Protocols:
         new = memo[id(self)] = _new_tensor(Tensor)
         made, new.grad, new.requires_grad = self.made_by, deepcopy(self.grad, memo), self.requires_grad
         new.made_by = deepcopy(made, memo) if made is not None and made.inputs else made
-        if _is_hollow(self.data):
-            new.data = self.data
-        elif made is not None and made.inputs and made.op.view and np.may_share_memory(self.data, made.inputs[0].data):
+        if made is not None and made.inputs and made.op.view and np.may_share_memory(self.data, made.inputs[0].data):
             new.data = made.op.fn(new.made_by.inputs[0].data, **made.attrs)
+        elif _is_hollow(self.data):  # one number in memory, in the copy too
+            new.data = np.broadcast_to(np.array(self.data.flat[0]), self.shape)
         else:
             new.data = self.data.copy()
         return new

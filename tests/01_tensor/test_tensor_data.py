@@ -193,3 +193,11 @@ def test_a_copied_hollow_tensor_stays_hollow():
         wide = Tensor(hollow((10**6, 10**6)), requires_grad=True)  # 4 TB if it were real
     twin = copy.deepcopy(wide)
     assert twin.shape == wide.shape and twin.requires_grad and not any(twin.data.strides)
+
+
+def test_a_copied_stretched_array_has_a_memory_of_its_own():
+    one = np.ones(1, np.float32)
+    stretched = Tensor(np.broadcast_to(one, (3,)))
+    twin = copy.deepcopy(stretched)
+    one[0] = 5
+    assert stretched.data.tolist() == [5, 5, 5] and twin.data.tolist() == [1, 1, 1]

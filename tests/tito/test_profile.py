@@ -166,6 +166,8 @@ def leaves():
     raise SystemExit(0)
 
 def talks():
+    import os
+    os.chdir("/")
     print("hello")
     return Linear(6, 4)
 
