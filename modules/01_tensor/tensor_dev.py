@@ -6,7 +6,7 @@
 #     text_representation: {extension: .py, format_name: percent}
 #   kernelspec: {"display_name": "Python 3", "language": "python", "name": "python3"}
 #   language_info: {"name": "python"}
-#   tinytorch: {"module": "01_tensor", "release": "b3bae2d1f58ecd7e"}
+#   tinytorch: {"module": "01_tensor", "release": "ca42ff92748d202d"}
 # ---
 
 # %% [markdown]
@@ -384,13 +384,16 @@ differently, so each has its own copy.
 # %%
 #| export
 class _State:
-    """What one thread's door knows: gradient mode, shape-only mode, the open scopes, who listens."""
+    """What one thread's door knows: gradient mode, shape-only mode, the open scopes, who listens.
 
-    __slots__ = ("grad_enabled", "shape_only", "path", "hearers", "scope_hearers")
+    In a ``private`` room, an instrument's, those who listen to all threads hear nothing of this one.
+    """
+
+    __slots__ = ("grad_enabled", "shape_only", "private", "path", "hearers", "scope_hearers")
 
     def __init__(self):
         self.grad_enabled = True
-        self.shape_only = False
+        self.shape_only = self.private = False
         self.path = ()
         self.hearers = ()
         self.scope_hearers = ()
@@ -405,6 +408,7 @@ class _Thread(threading.local):
 
 _thread = _Thread()
 _everywhere: tuple[list, list] = ([], [])  # hearers of ops and of scopes, in all threads
+_clocks = [perf_counter_ns]  # the first is the door's clock, in nanoseconds; whoever listens may hand in another
 
 
 def thread_state():
@@ -420,7 +424,7 @@ an event knows in which layer it happened.
 # %%
 #| export
 class OpEvent(NamedTuple):
-    """One computation that passed the door. Shapes are tuples, times are ``perf_counter_ns``; no array is kept."""
+    """One computation that passed the door. Shapes are tuples, times are the door's clock; no array is kept."""
 
     op: "Op"
     in_shapes: tuple
@@ -430,6 +434,9 @@ class OpEvent(NamedTuple):
     scope: tuple
     start_ns: int
     end_ns: int
+
+
+_new_event = tuple.__new__  # what OpEvent(...) does in the end, in half the time
 
 
 class Scope(NamedTuple):
@@ -442,34 +449,46 @@ class Scope(NamedTuple):
 class scope:
     """Label a region: ``with scope("attention"): ...``; events inside carry it in their ``scope`` path."""
 
-    __slots__ = ("entry", "outer")
+    __slots__ = ("entry",)
 
     def __init__(self, name, owner=None):
         self.entry = Scope(name, owner)
 
     def __enter__(self):
         state = _thread.state
-        self.outer = state.path
-        state.path = (*self.outer, self.entry)
-        try:
-            self._tell(state, True)
-        except BaseException:
-            state.path = self.outer
-            raise
+        before = state.path
+        state.path = (*before, self.entry)
+        if state.scope_hearers or _everywhere[1]:
+            try:
+                _tell_scope(state, True, self.entry)
+            except BaseException:
+                state.path = before
+                raise
         return self
 
     def __exit__(self, *exc):
         state = _thread.state
         try:
-            self._tell(state, False)
+            if state.scope_hearers or _everywhere[1]:
+                _tell_scope(state, False, self.entry)
         finally:
-            state.path = self.outer
+            path = state.path
+            state.path = path[:-1] if path and path[-1] is self.entry else _without(path, self.entry)
 
-    def _tell(self, state, opened):
-        if state.scope_hearers or _everywhere[1]:
-            now = perf_counter_ns()
-            for hear in (*state.scope_hearers, *(() if state.shape_only else _everywhere[1])):
-                hear(opened, self.entry, now)
+
+def _without(path, entry):
+    """Return the path without the last ``entry``: what was opened later is still open, as in a suspended generator."""
+    for i in reversed(range(len(path))):
+        if path[i] is entry:
+            return path[:i] + path[i + 1:]
+    raise ValueError(f"scope {entry.name!r} is not open in this thread; leave it in the thread that entered it")
+
+
+def _tell_scope(state, opened, entry):
+    """Tell whoever hears scopes that one was opened, or closed."""
+    now = _clocks[0]()
+    for hear in (*state.scope_hearers, *(() if state.private else _everywhere[1])):
+        hear(opened, entry, now)
 
 # %% [markdown]
 """
@@ -489,36 +508,50 @@ if __name__ == "__main__":
 # %% [markdown]
 """
 **Part 3: listening.** `with listen(events.append): ...` hears every op of this thread while the block is open. A listener cannot change a value, so watching a program
-cannot change what it computes.
+cannot change what it computes. Whoever listens may hand in a clock of their own: a test does, and knows every time in advance.
 """
 
 # %%
 #| export
+def _naming(hear):
+    """Return a listener that names the fields of an event, which pass the door as a plain tuple, before ``hear``."""
+    return lambda fields: hear(_new_event(OpEvent, fields))
+
+
 @contextmanager
-def listen(hear, scopes=None, all_threads=False):
+def listen(hear, scopes=None, all_threads=False, clock=None, bare=False):
     """Call ``hear(event)`` for every op, and ``scopes(opened, entry, time_ns)`` for every scope, inside the block.
 
-    Hears this thread only, or every thread with ``all_threads=True``; shape-only runs stay private to the
-    listeners opened inside them.
+    Hears this thread only, or every thread with ``all_threads=True``; what runs in a private room, as a shape-only
+    run does, is heard only by those who began to listen inside it. With a ``clock``, a function that reads
+    nanoseconds, the door reads that one until the block ends; of several, the one handed in last. A ``bare`` listener
+    takes the event's fields as a plain tuple: for one that must be quick.
     """
-    if all_threads:
-        pairs = [(room, call) for room, call in zip(_everywhere, (hear, scopes)) if call is not None]
-        for room, call in pairs:
-            room.append(call)
-        try:
-            yield
-        finally:
-            for room, call in pairs:
-                room.remove(call)
-        return
     state = _thread.state
+    if hear is not None and not bare:
+        hear = _naming(hear)
+    here = state.private or not all_threads
+    everywhere = zip(_everywhere, (hear, scopes)) if all_threads else ()
+    shared = [(known, call) for known, call in (*everywhere, (_clocks, clock)) if call is not None]
     before = state.hearers, state.scope_hearers
-    state.hearers = before[0] if hear is None else (*before[0], hear)
-    state.scope_hearers = before[1] if scopes is None else (*before[1], scopes)
+    for known, call in shared:
+        known.insert(0, call)
+    if here:
+        state.hearers = before[0] if hear is None else (*before[0], hear)
+        state.scope_hearers = before[1] if scopes is None else (*before[1], scopes)
     try:
         yield
     finally:
-        state.hearers, state.scope_hearers = before
+        if here:
+            state.hearers, state.scope_hearers = before
+        for known, call in shared:
+            known.remove(call)
+
+
+def is_heard():
+    """Say whether anybody listens to what this thread does now: to its ops or to its scopes."""
+    state = _thread.state
+    return bool(state.hearers or state.scope_hearers or (any(_everywhere) and not state.private))
 
 # %% [markdown]
 """
@@ -530,7 +563,9 @@ right shape, dtype and size, and no content. Under `shape_only()` every op retur
 #| export
 def hollow(shape, dtype=np.float32):
     """Return an array of ``shape`` and ``dtype`` that holds a single zero: right in size, a few bytes in memory."""
-    return np.broadcast_to(np.zeros((), dtype), shape)
+    array = np.ndarray(shape, dtype, buffer=np.zeros((), dtype), strides=(0,) * len(shape))
+    array.flags.writeable = False
+    return array
 
 
 def _is_hollow(array):
@@ -545,7 +580,7 @@ def shape_only():
     The block is a room of its own: outside listeners and scopes do not hear it; what you open inside does.
     """
     state, room = _thread.state, _State()
-    room.shape_only, room.grad_enabled = True, state.grad_enabled
+    room.shape_only, room.private, room.grad_enabled = True, True, state.grad_enabled
     _thread.state = room
     try:
         yield
@@ -566,7 +601,7 @@ if __name__ == "__main__":
 """
 **Part 5: the door.** Read `__call__` slowly; it is the heart of the framework. Inputs that are not tensors (the `2` in `2 * x`) become tensors of a fitting type. The function runs on the bare arrays, or the shape
 rule runs in its place. If a gradient is wanted, the new tensor remembers what made it (Module 05 walks that memory backwards). If somebody listens, an event goes out. When something fails, the shape rule
-is asked for the reason, so that the message speaks of shapes and not of NumPy's insides. First its three helpers:
+is asked for the reason, so that the message speaks of shapes and not of NumPy's insides. First its helpers:
 """
 
 # %%
@@ -580,18 +615,33 @@ class Node(NamedTuple):
     scope: tuple
 
 
-_PLAIN = (int, float, str, slice, type, type(None), type(...), np.generic, np.dtype)
+_PLAIN = {bool, int, float, str, slice, type, type(None), type(...), np.generic, np.dtype}
 
 
 def _described(value):
     """Describe an attribute for an event: an array becomes a hollow one, so that no event holds or hands out data."""
+    if type(value) in _PLAIN:
+        return value
+    if type(value) is tuple:
+        for one in value:
+            if type(one) not in _PLAIN:
+                break
+        else:  # as nearly always: an axis, a shape, slices
+            return value
     if isinstance(value, (tuple, list)):
-        return type(value)(_described(one) for one in value)
+        return type(value)([_described(one) for one in value])
     if isinstance(value, np.ndarray):
         return hollow(value.shape, value.dtype)
-    return value if isinstance(value, _PLAIN) else type(value).__name__
+    return value if isinstance(value, tuple(_PLAIN)) else type(value).__name__
 
 
+def _shows(view, array):
+    """Say whether a view shows the memory of ``array``: its base tells at once, and where it does not, NumPy looks."""
+    base = view.base
+    return base is not None and (base is array or base is array.base) or np.may_share_memory(view, array)
+
+# %%
+#| export
 class _Behind:
     """What stands behind the door: running on shapes, explaining an error, telling the listeners."""
 
@@ -618,18 +668,22 @@ class _Behind:
         return kind(f"{self.name}: {', '.join(map(str, shapes))}: {error}")
 
     def _tell(self, state, arrays, data, attrs, start, end):
+        shapes, num_bytes = [], data.nbytes
+        for array in arrays:
+            shapes.append(array.shape)
+            num_bytes += array.nbytes
         if self.view:  # some keys and orders force a copy: then the elements are read once and written once
-            num_bytes = 0 if np.may_share_memory(data, arrays[0]) else 2 * data.nbytes
-        else:
-            num_bytes = data.nbytes + sum([a.nbytes for a in arrays])
-        shapes = tuple([a.shape for a in arrays])
-        told = {name: _described(value) for name, value in attrs.items()} if attrs else {}
-        event = OpEvent(self, shapes, data.shape, num_bytes, told, state.path, start, end)
+            num_bytes = 0 if _shows(data, arrays[0]) else 2 * data.nbytes
+        told = {}
+        if attrs:
+            for name, value in attrs.items():
+                told[name] = value if type(value) in _PLAIN else _described(value)
+        fields = self, tuple(shapes), data.shape, num_bytes, told, state.path, start, end  # of an OpEvent
         for hear in state.hearers:
-            hear(event)
-        if _everywhere[0] and not state.shape_only:
-            for hear in _everywhere[0]:
-                hear(event)
+            hear(fields)
+        if _everywhere[0] and not state.private:
+            for hear in tuple(_everywhere[0]):
+                hear(fields)
 
 # %% [markdown]
 """
@@ -669,8 +723,8 @@ class Op(_Behind):
                 return self(*_as_tensors(self, inputs), **attrs)
             arrays.append(x.data)
             wanted = wanted or x.requires_grad
-        listening = state.hearers or (_everywhere[0] and not state.shape_only)
-        start = perf_counter_ns() if listening else 0
+        listening = state.hearers or (_everywhere[0] and not state.private)
+        start = _clocks[0]() if listening else 0
         try:
             data = self._run_hollow(arrays, attrs) if state.shape_only else self.fn(*arrays, **attrs)
         except (ValueError, TypeError, IndexError) as error:
@@ -684,7 +738,7 @@ class Op(_Behind):
         if wanted and state.grad_enabled and data.dtype.kind == "f":
             out.requires_grad, out.made_by = True, Node(self, inputs, attrs, state.path)
         if listening:
-            self._tell(state, arrays, data, attrs, start, perf_counter_ns())
+            self._tell(state, arrays, data, attrs, start, _clocks[0]())
         return out
 
 # %%

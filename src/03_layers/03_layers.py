@@ -32,6 +32,8 @@ A cell you have not filled says which one it is: `linear_shape: section 2, cell 
 
 # %%
 #| export
+from collections.abc import Mapping
+from functools import cache, lru_cache
 from math import prod, sqrt
 from types import FunctionType, MethodType, ModuleType
 
@@ -72,24 +74,22 @@ Randomness comes from one generator that you can seed. Under `shape_only()` no n
 
 # %%
 #| export
-_generator = np.random.default_rng()
-
-
+@cache
 def default_generator():
-    """Return the generator that initializers and dropout draw from unless they are given one."""
-    return _generator
+    """Return the generator that initializers and dropout draw from unless they are given one: always the same."""
+    return np.random.default_rng()
 
 
 def generator(rng=None):
     """Return ``rng``, a ``numpy.random.Generator``, or the default one for None; ``TypeError`` for what cannot draw."""
     if rng is not None and not callable(getattr(rng, "random", None)):
         raise TypeError(f"rng is {rng!r}; want a generator, np.random.default_rng(seed), or None for the default one")
-    return _generator if rng is None else rng
+    return default_generator() if rng is None else rng
 
 
 def manual_seed(seed):
     """Start the default generator anew from ``seed``, so that weights and dropout repeat."""
-    _generator.bit_generator.state = np.random.default_rng(seed).bit_generator.state
+    default_generator().bit_generator.state = np.random.default_rng(seed).bit_generator.state
 
 
 def trainable(shape, draw):
@@ -377,6 +377,14 @@ Given: `parts(thing)` answers "what is directly inside?" as `(name, value)` pair
 
 # %%
 #| export
+@lru_cache(maxsize=1024)
+def slot_names(kind):
+    """Return the names of the attributes that objects of a class hold in ``__slots__``."""
+    declared = [vars(one).get("__slots__", ()) for one in reversed(kind.__mro__)]
+    names = [name for slots in declared for name in ((slots,) if isinstance(slots, str) else slots)]
+    return tuple([name for name in names if name not in ("__dict__", "__weakref__") and not name.startswith("__")])
+
+
 def parts(thing):
     """Return what is directly inside as (name, value): items of a dict, list or tuple, attributes of an object."""
     if isinstance(thing, dict):
@@ -384,7 +392,10 @@ def parts(thing):
     if isinstance(thing, (list, tuple)):
         return [(str(i), value) for i, value in enumerate(thing)]
     closed = (type, Tensor, np.ndarray, np.random.Generator, FunctionType, MethodType, ModuleType)
-    return [] if isinstance(thing, closed) else list(getattr(thing, "__dict__", {}).items())
+    if isinstance(thing, closed):
+        return []
+    slots = [(name, getattr(thing, name)) for name in slot_names(type(thing)) if hasattr(thing, name)]
+    return [*slots, *getattr(thing, "__dict__", {}).items()]
 
 # %%
 print(parts({"a": 1}), parts([Tensor([1.0])]), sep="\n")
@@ -459,6 +470,64 @@ test_named_tensors()
 
 A `forward`, and tensors on `self`. The rest comes from the base class. `Layer` is given. It is `Scoped` from Module 02, with its scope around every `forward`, so that a listener hears *in which layer* an op ran, whether you call `layer(x)` or `layer.forward(x)`; and with `train()` and `eval()`, which set one flag
 all the way down. What is new are two walks. `named_parameters()` is yours. `children()` looks for layers, and for activations, as you looked for tensors, and stops at each one it finds.
+
+And a layer can hand its numbers to another of the same build: `other.load_state_dict(layer.state_dict())`. The two helpers behind that are given, too. A *state* is a dict from names to arrays; besides parameters it holds what is not trained but
+changes, such as a running mean, which is a plain array. Loading writes into the arrays that are there, so a weight that two layers share stays shared; and it writes all or nothing.
+"""
+
+# %%
+#| export
+def state_of(thing):
+    """Return {name: array}, not copied, of all Tensors and plain arrays inside, each object once, cycles allowed."""
+    found, seen = {}, {}
+
+    def look(name, value):
+        if id(value) in seen:
+            return
+        seen[id(value)] = value
+        if isinstance(value, (Tensor, np.ndarray)):
+            while name in found:
+                name += "'"
+            found[name] = value.data if isinstance(value, Tensor) else value
+        for part, inner in parts(value):
+            look(f"{name}.{part}" if name else part, inner)
+
+    look("", thing)
+    return found
+
+
+def fitting_state(here, state):
+    """Return {name: array} of what ``state`` has for each array of ``here``; ``ValueError`` where it does not fit."""
+    if not isinstance(state, Mapping):
+        raise TypeError(f"load_state_dict: a {type(state).__name__} came; want what state_dict() of such a layer gives")
+    missing, strange = [name for name in here if name not in state], [name for name in state if name not in here]
+    if missing or strange:
+        both = (("missing", missing), ("unexpected", strange))
+        differ = "; ".join(f"{what} {', '.join(map(str, names))}" for what, names in both if names)
+        raise ValueError(f"load_state_dict: {differ}; want exactly the names of this layer's state_dict()")
+    given = {}
+    for name, array in here.items():
+        value = state[name]
+        try:
+            value = given[name] = value.data if isinstance(value, Tensor) else np.asarray(value)
+        except ValueError:
+            raise ValueError(f"load_state_dict: {name} is a ragged list; want an array of {array.shape}") from None
+        if value.shape != array.shape:
+            raise ValueError(f"load_state_dict: {name} is {value.shape}, want {array.shape}")
+        if not np.can_cast(value.dtype, array.dtype, "same_kind"):
+            raise ValueError(f"load_state_dict: {name} is {value.dtype}, which does not fit into {array.dtype}")
+        if not array.flags.writeable:
+            raise ValueError(f"load_state_dict: {name} cannot be written; was the layer built under shape_only()?")
+        if value.dtype != array.dtype:
+            with np.errstate(over="ignore"):
+                given[name] = value.astype(array.dtype)
+            if not np.array_equal(np.isfinite(value), np.isfinite(given[name])):
+                raise ValueError(f"load_state_dict: {name} has numbers that are too large for {array.dtype}")
+    return given
+
+# %% [markdown]
+"""
+`Layer` itself:
 """
 
 # %%
@@ -487,6 +556,25 @@ class Layer(Scoped):
         for name, value in parts(self):
             look(name, value)
         return found
+
+    def state_dict(self):
+        """Return {name: array}, copies, of all parameters and buffers; random generators and modes are not in it."""
+        return {name: array.copy() for name, array in state_of(self).items()}
+
+    def load_state_dict(self, state):
+        """Write the arrays of a ``state_dict`` into this layer's own; what is shared stays shared.
+
+        Strict: a missing, unexpected or unfitting array is a ``ValueError``, and nothing is changed then.
+        """
+        here, before = state_of(self), self.state_dict()
+        given = fitting_state(here, state)
+        for name, array in here.items():
+            array[...] = given[name]
+        for name, array in here.items():
+            if not np.array_equal(array, given[name].astype(array.dtype), equal_nan=True):
+                self.load_state_dict(before)
+                raise ValueError(f"load_state_dict: {name} shares its memory with another tensor here; "
+                                 "want the same values for both")
 
 # %% [markdown]
 """
@@ -569,6 +657,20 @@ from tinytorch.core.tensor import listen
 
 with listen(lambda event: print(event.op.name, event.in_shapes, "->", event.out_shape, "in", [s.name for s in event.scope])):
     Linear(2, 3)(Tensor([[1.0, 1.0]]))
+
+# %% [markdown]
+"""
+**What if** one layer takes over the state of another? And of one that does not fit?
+"""
+
+# %%
+first, second, x = Linear(2, 3), Linear(2, 3), Tensor([[1.0, 1.0]])
+second.load_state_dict(first.state_dict())
+print({name: array.shape for name, array in first.state_dict().items()}, "same output:", np.array_equal(first(x).data, second(x).data))
+try:
+    second.load_state_dict({"weight": np.ones((3, 2)), "bias": np.ones(3)})
+except ValueError as error:
+    print(error)
 
 # %% [markdown]
 """

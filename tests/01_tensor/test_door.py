@@ -1,8 +1,10 @@
 """The door: events, listeners, scopes, threads, shape-only runs."""
 
 import copy
+import itertools
 import pickle
 import threading
+import time
 import tracemalloc
 from contextlib import nullcontext
 
@@ -10,6 +12,7 @@ import numpy as np
 import pytest
 
 from tinytorch.core.tensor import (
+    OpEvent,
     Scope,
     Tensor,
     add,
@@ -18,6 +21,7 @@ from tinytorch.core.tensor import (
     concatenate,
     count_ops,
     hollow,
+    is_heard,
     is_shape_only,
     listen,
     matmul,
@@ -161,6 +165,15 @@ def test_scopes_alone_can_be_listened_to():
     assert told == [(True, "a", int), (False, "a", int)]
 
 
+def test_a_bare_listener_hears_the_same_fields_without_names():
+    named, bare = [], []
+    with listen(named.append), listen(bare.append, bare=True), listen(bare.append, all_threads=True, bare=True):
+        Tensor(np.ones((2, 3))).sum(axis=(0, 1))
+    (event,) = named
+    assert type(event) is OpEvent and [type(fields) for fields in bare] == [tuple, tuple]
+    assert bare == [tuple(event)] * 2
+
+
 # --- scopes
 
 
@@ -179,6 +192,18 @@ def test_a_scope_closes_after_an_exception():
     with hearing, pytest.raises(ZeroDivisionError), scope("a"), scope("b"):
         raise ZeroDivisionError
     assert told == [(True, "a"), (True, "b"), (False, "b"), (False, "a")]
+    assert thread_state().path == ()
+
+
+def test_scopes_closed_out_of_order_take_off_only_themselves():
+    """As a generator does that is suspended in its region and finished later."""
+    outer, late, again = scope("outer"), scope("late"), scope("again")
+    outer.__enter__(), late.__enter__()
+    outer.__exit__(None, None, None)
+    assert thread_state().path == (late.entry,)
+    again.__enter__(), late.__exit__(None, None, None)
+    assert thread_state().path == (again.entry,)
+    again.__exit__(None, None, None)
     assert thread_state().path == ()
 
 
@@ -246,6 +271,134 @@ def test_no_grad_flag_of_another_thread_does_not_matter():
     finally:
         done.set()
         thread.join()
+
+
+# --- a clock of one's own
+
+
+def ticking(start, step):
+    """Make a clock that shows ``start`` first and ``step`` more at every look."""
+    return itertools.count(start, step).__next__
+
+
+def test_the_whole_door_reads_the_handed_clock():
+    """Opened 100, the op from 110 to 120, closed 130: every look at the clock is one of these, and no other."""
+    events, told = [], []
+    hearing = listen(events.append, lambda opened, entry, now: told.append((opened, now)), clock=ticking(100, 10))
+    with hearing, scope("a"):
+        Tensor([1.0]) + 1
+    assert told == [(True, 100), (False, 130)]
+    assert [(e.start_ns, e.end_ns) for e in events] == [(110, 120)]
+
+
+def test_a_clock_alone_may_be_handed_in_and_others_read_it():
+    events = []
+    with listen(events.append), listen(None, clock=ticking(7, 1)):
+        Tensor([1.0]) + 1
+    assert (events[0].start_ns, events[0].end_ns) == (7, 8)
+
+
+def test_the_clock_is_read_for_those_who_hear_only():
+    looks = []
+    with listen(None, clock=lambda: looks.append(1) or 0), scope("unheard"):
+        Tensor([1.0]) + 1
+        with listen(lambda event: None, all_threads=True), shape_only(), scope("private"):
+            Tensor([1.0]) + 1
+    assert looks == []
+
+
+def test_of_nested_clocks_the_innermost_rules():
+    """One clock handed in twice, with another between: each block ends with the clock that ruled before it."""
+    events, slow, fast = [], ticking(0, 1), ticking(1000, 1)
+    with listen(events.append, clock=slow):
+        Tensor([1.0]) + 1
+        with listen(None, clock=fast):
+            Tensor([1.0]) + 1
+            with listen(None, clock=slow):
+                Tensor([1.0]) + 1
+            Tensor([1.0]) + 1
+        Tensor([1.0]) + 1
+    assert [e.start_ns for e in events] == [0, 1000, 2, 1002, 4]
+
+
+@pytest.mark.parametrize("everywhere", [False, True])
+def test_a_clock_is_given_back_whatever_happens(everywhere):
+    for error in (KeyError, KeyboardInterrupt, SystemExit):
+        with pytest.raises(error), listen(None, all_threads=everywhere, clock=ticking(0, 1)):
+            raise error
+    before = time.perf_counter_ns()
+    assert heard(lambda: Tensor([1.0]) + 1)[0].start_ns >= before
+
+
+def test_a_clock_that_fails_reaches_the_caller_and_is_given_back():
+    def broken():
+        raise OSError("no time")
+
+    with pytest.raises(OSError, match="no time"), listen(lambda event: None, clock=broken):
+        Tensor([1.0]) + 1
+    assert len(heard(lambda: Tensor([1.0]) + 1)) == 1
+
+
+def test_every_thread_reads_the_handed_clock():
+    events = heard(lambda: in_thread(lambda: Tensor([1.0]) + 1), all_threads=True, clock=ticking(5, 2))
+    assert (events[0].start_ns, events[0].end_ns) == (5, 7)
+
+
+def test_clocks_of_threads_that_overlap_leave_none_behind():
+    """Opened A, B; closed A, B: not the reverse order that one thread would keep."""
+    first, second = listen(None, clock=ticking(0, 1)), listen(None, clock=ticking(0, 1))
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    second.__exit__(None, None, None)
+    before = time.perf_counter_ns()
+    assert heard(lambda: Tensor([1.0]) + 1)[0].start_ns >= before
+
+
+# --- private rooms
+
+
+def test_a_private_thread_is_heard_by_those_inside_only():
+    outside, inside, told, state = [], [], [], thread_state()
+    with listen(outside.append, told.append, all_threads=True):
+        state.private = True
+        try:
+            assert not is_heard()
+            with scope("unheard"):
+                Tensor([1.0]) + 1
+            with listen(inside.append, all_threads=True):
+                assert is_heard()
+                Tensor([1.0]) * 2
+            in_thread(lambda: Tensor([1.0]) - 1)  # other threads are not private
+        finally:
+            state.private = False
+    assert [e.op.name for e in outside] == ["subtract"]
+    assert [e.op.name for e in inside] == ["multiply"]
+    assert told == []
+
+
+def test_those_who_listen_to_all_threads_from_inside_a_shape_only_run_hear_it():
+    inside, told = [], []
+    with shape_only():
+        with listen(inside.append, lambda *entry: told.append(entry[0]), all_threads=True), scope("a"):
+            Tensor([1.0]) + 1
+        assert not is_heard()
+    assert [e.op.name for e in inside] == ["add"]
+    assert told == [True, False]
+
+
+def test_whoever_hears_ops_or_scopes_makes_a_thread_heard():
+    assert not is_heard()
+    for options in ({}, {"all_threads": True}):
+        with listen(lambda event: None, **options):
+            assert is_heard()
+        with listen(None, lambda *entry: None, **options):
+            assert is_heard()
+            with shape_only():
+                assert not is_heard()
+        with listen(None, clock=ticking(0, 1), **options):
+            assert not is_heard()
+    assert not is_heard()
 
 
 # --- shapes only
@@ -432,3 +585,20 @@ def test_an_empty_axis_has_no_maximum_on_shapes_either(function):
     for run in (nullcontext, shape_only):
         with run(), pytest.raises(ValueError, match=r"\(2, 0\) along axis 1"):
             function(x, axis=1)
+
+
+def test_a_scope_is_left_in_the_thread_that_entered_it():
+    opened = scope("here")
+    opened.__enter__()
+    said = []
+
+    def leave():
+        with pytest.raises(ValueError, match="'here' is not open in this thread") as caught:
+            opened.__exit__(None, None, None)
+        said.append(caught.value)
+
+    thread = threading.Thread(target=leave)
+    thread.start()
+    thread.join()
+    opened.__exit__(None, None, None)
+    assert said and thread_state().path == ()

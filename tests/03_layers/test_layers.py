@@ -467,3 +467,21 @@ def test_only_a_generator_draws(wrong):
         Dropout(0.5, rng=wrong)
     mine = np.random.default_rng(3)
     assert generator(mine) is mine and generator() is generator(None) is default_generator()
+
+
+def test_layers_held_in_slots_are_found():
+    class Held:
+        __slots__ = ("first", "unset", "__weakref__")
+
+        def __init__(self):
+            self.first = Linear(2, 3)
+
+    class Deeper(Held):
+        __slots__ = "second"
+
+        def __init__(self):
+            super().__init__()
+            self.second = [Linear(3, 1)]
+
+    assert [name for name, _ in named_tensors(Deeper())] == [
+        "first.weight", "first.bias", "second.0.weight", "second.0.bias"]
