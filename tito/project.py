@@ -12,6 +12,7 @@ from tito.errors import ProjectError
 
 PACKAGE = "tinytorch"
 _FOLDER = re.compile(r"(\d\d)_([a-z][a-z0-9_]*)")
+_NOTEBOOK = re.compile(r"([a-z][a-z0-9_]*)_dev\.ipynb")
 _NAMED = re.compile(r"""^\[project\][^\[]*?^name\s*=\s*["']tinytorch["']""", re.MULTILINE | re.DOTALL)
 _DEFAULT_EXP = re.compile(r"^#\|\s*default_exp\s+([\w.]+)\s*$", re.MULTILINE)
 _TITLE = re.compile(r"^# +(.+?)\s*$", re.MULTILINE)
@@ -46,7 +47,7 @@ def find_root(start: Path | str | None = None) -> Path:
 
 @dataclass(frozen=True)
 class Module:
-    """One module of the course: a folder ``NN_name`` and the files made from its source."""
+    """One notebook of the course: a module, or a bonus notebook in a module's folder, and the files made from it."""
 
     number: int
     name: str
@@ -54,9 +55,24 @@ class Module:
     root: Path
 
     @property
+    def label(self) -> str:
+        """What people call it: ``NN_name``, a module's folder (for a bonus notebook, the name of its source)."""
+        return f"{self.number:02d}_{self.name}"
+
+    @property
+    def bonus(self) -> bool:
+        """Whether it is a second notebook of a folder: it is tested like any other and gives no points."""
+        return self.label != self.folder
+
+    @property
+    def order(self) -> tuple[int, str]:
+        """Where it stands in the course: a folder's bonus notebooks come after its own, before the next folder."""
+        return self.number, self.name if self.bonus else ""
+
+    @property
     def source(self) -> Path:
-        """The percent notebook that is edited: ``src/NN_name/NN_name.py``."""
-        return self.root / "src" / self.folder / f"{self.folder}.py"
+        """The percent notebook that is edited: ``src/NN_name/NN_name.py``, a bonus one's lies beside it."""
+        return self.root / "src" / self.folder / f"{self.label}.py"
 
     @property
     def notebook(self) -> Path:
@@ -70,8 +86,8 @@ class Module:
 
     @property
     def tests(self) -> Path:
-        """The module's test folder."""
-        return self.root / "tests" / self.folder
+        """The notebook's test folder: ``tests/NN_name``."""
+        return self.root / "tests" / self.label
 
     @property
     def _said(self) -> tuple[str, str]:
@@ -85,7 +101,7 @@ class Module:
                 return "\n".join("".join(cell["source"]) for cell in cells), _relative(self.notebook, self.root)
             except (ValueError, KeyError, TypeError, RecursionError):
                 return "", _relative(self.notebook, self.root)
-        return "", f"src/{self.folder}"
+        return "", _relative(self.source, self.root)
 
     @property
     def target(self) -> str:
@@ -114,7 +130,11 @@ def _relative(path: Path, root: Path) -> str:
 
 
 def modules(root: Path) -> list[Module]:
-    """Return the modules of a checkout by number, from ``src/`` and, where that lacks one, ``modules/``."""
+    """Return the notebooks of a checkout in the order of the course, bonus ones after their folder's own.
+
+    They are read from ``src/`` and, where that lacks one, ``modules/``. A second ``NN_*.py`` in ``src/NN_name/`` is a
+    bonus notebook; so is a second ``*_dev.ipynb`` in ``modules/NN_name/`` where ``src/NN_name/`` holds no source.
+    """
     found: dict[str, Module] = {}
     for parent in ("src", "modules"):
         if (root / parent).is_dir():
@@ -124,11 +144,26 @@ def modules(root: Path) -> list[Module]:
                     module = Module(int(named[1]), named[2], folder.name, root)
                     if module.source.is_file() or module.notebook.is_file():
                         found[folder.name] = module
-    return sorted(found.values(), key=lambda module: (module.number, module.folder))
+                    for name in _bonus_names(module):
+                        found[f"{folder.name}/{name}"] = Module(module.number, name, folder.name, root)
+    return sorted(found.values(), key=lambda module: (module.number, module.folder, module.order))
+
+
+def _bonus_names(module: Module) -> set[str]:
+    """Return the names of a folder's other notebooks: of its sources, or of what is built where it has none."""
+    sources = [_FOLDER.fullmatch(file.stem) for file in module.source.parent.glob("*.py")]
+    names = {named[2] for named in sources if named and int(named[1]) == module.number}
+    if not names:
+        names = {named[1] for file in module.notebook.parent.glob("*_dev.ipynb")
+                 if (named := _NOTEBOOK.fullmatch(file.name))}
+    return names - {module.name}
 
 
 def find_module(root: Path, text: str) -> Module:
-    """Return the module a person means by ``text``: "profiling", "14", "14_profiling", "transformer(s)"."""
+    """Return the module a person means by ``text``: "profiling", "14", "14_profiling", "transformer(s)".
+
+    A number alone means the folder's own module, not its bonus notebook.
+    """
     known = modules(root)
     asked = text.strip().strip("/").lower().replace("-", "_")
     number, _, name = asked.partition("_")
@@ -142,5 +177,5 @@ def find_module(root: Path, text: str) -> Module:
         raise ProjectError(f"There are no modules in {root}: src/ holds no folder such as 01_tensor.")
     close = difflib.get_close_matches(name or asked, [module.name for module in known], n=3, cutoff=0.5)
     meant = f"did you mean {' or '.join(close)}?" if close else "the modules are " + ", ".join(
-        module.folder for module in known) + "."
+        module.label for module in known) + "."
     raise ProjectError(f"There is no module {text.strip()!r}: {meant}")

@@ -1,10 +1,14 @@
-"""How `tito` speaks: plain text on any terminal, one JSON object for machines, progress on stderr."""
+"""How `tito` speaks: plain text on any terminal, one JSON object for machines, progress on stderr.
+
+With NO_COLOR set (and not empty) nothing but text is written: no colour, no bold, no moving cursor.
+"""
 
 from __future__ import annotations
 
 import codecs
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -41,17 +45,34 @@ def print_json(data: Any) -> None:
     click.echo(json.dumps(data, indent=2, allow_nan=False))
 
 
+def _plain() -> bool:
+    return bool(os.environ.get("NO_COLOR"))
+
+
 def console(stderr: bool = False) -> Any:
-    """Return a rich console that prints text as it stands: no markup, no guessed highlights, no emoji."""
+    """Return a rich console that prints text as it stands: no markup, no guessed highlights, no emoji.
+
+    Into a file or a pipe it writes no spaces at the end of a line.
+    """
     from rich.console import Console
 
-    return Console(stderr=stderr, markup=False, highlight=False, emoji=False)
+    class Trimmed(Console):
+        def print(self, *objects: Any, **options: Any) -> None:
+            with self.capture() as captured:
+                super().print(*objects, **options)
+            self.file.write(re.sub(r"[ \t]+(?=\n)", "", captured.get()))
+
+    settings: dict[str, Any] = {"stderr": stderr, "markup": False, "highlight": False, "emoji": False}
+    if _plain():
+        return Trimmed(**settings, color_system=None, force_terminal=False)
+    wanted = Console(**settings)
+    return wanted if wanted.is_terminal else Trimmed(**settings)
 
 
 @contextmanager
 def progress(text: str) -> Iterator[Callable[[str], None]]:
     """Show ``text`` with a spinner on stderr while the body runs; yields a function that changes the text."""
-    if not sys.stderr.isatty():
+    if _plain() or not sys.stderr.isatty():
         yield lambda text: None
         return
     with console(stderr=True).status(text, spinner="line") as status:
@@ -62,9 +83,9 @@ def progress(text: str) -> Iterator[Callable[[str], None]]:
 def stages() -> Iterator[Callable[..., None]]:
     """Show long work on stderr: yields ``stage(text, done=0, total=None)``, a bar per text, nothing where no one looks.
 
-    Where stderr is not a terminal, each new text is one plain line.
+    Where stderr is not a terminal, or with NO_COLOR, each new text is one plain line.
     """
-    if not sys.stderr.isatty():
+    if _plain() or not sys.stderr.isatty():
         said: set[str] = set()
 
         def tell(text: str, done: int = 0, total: int | None = None) -> None:

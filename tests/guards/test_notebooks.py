@@ -1,4 +1,4 @@
-"""What every notebook promises: small cells, tests that run, 100 points, a twin that says the same."""
+"""What every notebook promises: small cells, tests that run, 100 points (a bonus one: 0), a twin that says the same."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 
 from tito.notebooks.book import Book, open_book
 from tito.notebooks.checks import find_faults, nbdev_faults
-from tito.notebooks.export import strip_scaffolding, target_numbers
+from tito.notebooks.export import strip_scaffolding, target_owners
 from tito.notebooks.read import grader, read_source, skill
 from tito.notebooks.release import is_untouched, release_notebook
 from tito.notebooks.twin import read_twin, write_twin
@@ -23,13 +23,13 @@ from tito.project import Module, find_module, find_root, modules
 
 ROOT = find_root(Path(__file__))
 MODULES = [module for module in modules(ROOT) if module.source.is_file()]
-each_module = pytest.mark.parametrize("module", MODULES, ids=lambda module: module.folder)
+each_module = pytest.mark.parametrize("module", MODULES, ids=lambda module: module.label)
 
 
 @cache
 def book(module: Module) -> Book:
     """The module's source, cell by cell."""
-    return open_book(read_source(module), module, numbers=target_numbers(ROOT))
+    return open_book(read_source(module), module, owners=target_owners(ROOT))
 
 
 def test_there_are_modules():
@@ -64,10 +64,10 @@ def test_graded_cells_call_their_test(module):
 
 @each_module
 def test_points_make_100(module):
-    """The points add up to 100, over 3 to 7 skills."""
+    """The points add up to 100, over 3 to 7 skills; a bonus notebook's cells check and give none."""
     graded = book(module).graded
-    assert sum(grader(cell.data)["points"] for cell in graded) == 100
-    assert 3 <= len({skill(cell.data) for cell in graded}) <= 7
+    assert sum(grader(cell.data)["points"] for cell in graded) == (0 if module.bonus else 100)
+    assert (1 if module.bonus else 3) <= len({skill(cell.data) for cell in graded}) <= 7
 
 
 @each_module

@@ -1,4 +1,7 @@
-"""Nothing leans forward: each module's tests pass where every later module is absent."""
+"""Nothing leans forward: each module's tests pass where every later module is absent.
+
+A bonus notebook is part of its module: it is there when the module is, and its tests need no later one.
+"""
 
 import os
 import shutil
@@ -14,11 +17,11 @@ ROOT = find_root(Path(__file__))
 MODULES = modules(ROOT)
 
 
-@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.folder)
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.label)
 def test_the_tests_pass_with_later_modules_absent(module, tmp_path):
     ignore = shutil.ignore_patterns("__pycache__")
     shutil.copytree(ROOT / "tinytorch", tmp_path / "tinytorch", ignore=ignore)
-    shutil.copytree(module.tests, tmp_path / "tests" / module.folder, ignore=ignore)
+    shutil.copytree(module.tests, tmp_path / "tests" / module.label, ignore=ignore)
     for file in ("tests/conftest.py", "pyproject.toml"):
         shutil.copy(ROOT / file, tmp_path / file)
     (tmp_path / "tinytorch" / "zoo.py").unlink()  # builds on all modules

@@ -13,7 +13,7 @@ import pytest
 from tito.notebooks.book import open_book
 from tito.notebooks.build import check, make, sources
 from tito.notebooks.checks import imports_point_backward, project_faults
-from tito.notebooks.export import is_generated, target_numbers
+from tito.notebooks.export import is_generated, target_owners
 from tito.notebooks.read import read_source
 from tito.project import find_root
 
@@ -26,21 +26,21 @@ from pathlib import Path
 from tito.notebooks.build import make, sources
 root = Path(sys.argv[1])
 for made in make(root, sources(root)):
-    print(hashlib.sha256((made.notebook + made.twin + made.package).encode()).hexdigest(), made.module.folder)
+    print(hashlib.sha256((made.notebook + made.twin + made.package).encode()).hexdigest(), made.module.label)
 """
 
 
-@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.folder)
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.label)
 def test_imports_point_backward(module):
     """A notebook imports lower-numbered modules only, directly or through hand-written files."""
-    book = open_book(read_source(module), module, numbers=target_numbers(ROOT))
+    book = open_book(read_source(module), module, owners=target_owners(ROOT))
     assert [str(fault) for fault in imports_point_backward(book)] == []
 
 
 def test_every_file_has_one_owner():
-    """No two notebooks share a number, a name or a target."""
+    """No two notebooks share a place in the course, a name or a target."""
     assert [str(fault) for fault in project_faults(ROOT)] == []
-    for one in ("number", "name", "target"):
+    for one in ("order", "name", "target"):
         values = [getattr(module, one) for module in MODULES]
         assert len(values) == len(set(values)), one
 
@@ -58,7 +58,7 @@ def test_the_build_leaves_no_difference():
 
 def test_two_builds_are_equal_to_the_byte(tmp_path):
     """A second build, in another process, folder and hash seed, makes the same bytes."""
-    here = [f"{hashlib.sha256((made.notebook + made.twin + made.package).encode()).hexdigest()} {made.module.folder}"
+    here = [f"{hashlib.sha256((made.notebook + made.twin + made.package).encode()).hexdigest()} {made.module.label}"
             for made in make(ROOT, MODULES)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "7"}
     there = subprocess.run([sys.executable, "-c", DIGEST, str(ROOT)], cwd=tmp_path, env=environment, check=True,

@@ -148,6 +148,66 @@ def test_text_cannot_be_halved():
 '''
 
 
+MORE = HEAD + '''# %% [markdown]
+"""
+# 01 · More of alpha
+Numbers that grow further.
+"""
+
+# %%
+#| default_exp core.more
+
+# %%
+#| export
+from tinytorch.core.alpha import double
+
+# %% [markdown]
+"""
+## 1. Four and eight times
+"""
+
+# %% nbgrader={"grade": false, "grade_id": "quadruple", "solution": true}
+#| export
+def quadruple(x):
+    """Return four times ``x``."""
+    ### BEGIN SOLUTION
+    return double(double(x))
+    ### END SOLUTION
+
+# %% nbgrader={"grade": true, "grade_id": "quadruple-check", "points": 0, "skill": "fourfold"}
+from tito.checks import check
+def test_quadruple():
+    """Twice twice."""
+    check("quadruple(3)", quadruple(3), 12, {9: "you squared it"})
+test_quadruple()
+
+# %% nbgrader={"grade": false, "grade_id": "octuple", "solution": true}
+#| export
+def octuple(x):
+    """Return eight times ``x``."""
+    ### BEGIN SOLUTION
+    return 2 * quadruple(x)
+    ### END SOLUTION
+
+# %% nbgrader={"grade": true, "grade_id": "octuple-check", "points": 0, "skill": "eightfold"}
+from tito.checks import check
+def test_octuple():
+    """Twice more."""
+    check("octuple(3)", octuple(3), 24)
+test_octuple()
+'''
+MORE_TESTS = '''"""Edges of more."""
+
+from tinytorch.core.alpha import half
+from tinytorch.core.more import quadruple
+
+
+def test_nothing_stays_nothing():
+    """Four times nothing."""
+    assert quadruple(0) == half(0) == 0
+'''
+
+
 @pytest.fixture(scope="session")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A built checkout to copy from."""
@@ -175,6 +235,18 @@ def root(template: Path, tmp_path: Path) -> Path:
 def alpha(root: Path) -> Module:
     """Module 01 of the small checkout."""
     return find_module(root, "alpha")
+
+
+@pytest.fixture
+def more(root: Path) -> Module:
+    """The small checkout with a bonus notebook in the folder of module 01, built."""
+    from tito.notebooks.build import build
+
+    for name, text in (("src/01_alpha/01_more.py", MORE), ("tests/01_more/test_more.py", MORE_TESTS)):
+        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).write_text(text, encoding="utf-8", newline="\n")
+    build(root, ["more"])
+    return find_module(root, "more")
 
 
 @pytest.fixture

@@ -106,15 +106,17 @@ def test_an_error_in_the_learners_function_names_cell_and_line(alpha, write_in):
     assert (cell["type"], cell["raised_in"], cell["line"]) == ("NameError", "double", 4)
 
 
-@pytest.mark.parametrize("module", modules(HERE), ids=lambda module: module.folder)
+@pytest.mark.parametrize("module", modules(HERE), ids=lambda module: module.label)
 def test_every_module_of_the_course(module):
-    """The reference earns 100, the released notebook 0 with every graded cell run."""
-    for nb, score in ((solution_notebook(module), 100), (release_notebook(module), 0)):
+    """The reference passes every check (100 points, 0 in a bonus notebook), the released notebook none of them."""
+    most = 0 if module.bonus else 100
+    for nb, right in ((solution_notebook(module), True), (release_notebook(module), False)):
         result = runner.grade_cells(Submission(module, "notebook", nb, False), 300)
-        wrong = [cell for cell in result["cells"] if bool(cell["points"]) != bool(score)]
-        assert (result["score"], result["max_score"]) == (score, 100), wrong
+        assert result["cells"]
+        assert [cell for cell in result["cells"] if (cell["state"] == "passed") != right] == []
+        assert (result["score"], result["max_score"]) == (most if right else 0, most)
         assert result["notes"] == []
-        assert not (score and result["errors"])
+        assert not (right and result["errors"])
 
 
 # ---- notebook and twin ----
@@ -440,3 +442,35 @@ def test_edge_tests_of_unwritten_cells_wait(alpha, write_in):
     assert tests["unwritten"] > 0
     assert tests["unwritten"] + len(tests["failures"]) == tests["failed"]
     assert not any("NotImplementedError" in failure["message"] for failure in tests["failures"])
+
+
+def test_an_edge_test_that_caught_a_stub_waits_too(alpha, write_in):
+    """It fails by an assertion of its own, since what it caught says that a cell is not written yet."""
+    (alpha.tests / "test_edges.py").write_text("""
+import pytest
+from tinytorch.core.alpha import double, half
+
+def test_the_model_s_own_error():  # a NotImplementedError is a RuntimeError
+    with pytest.raises(RuntimeError, match="half way"):
+        half("a")
+
+def test_what_is_written():
+    assert double(2) == 5
+
+def test_what_is_caught():
+    try:
+        half("a")
+    except Exception as error:
+        assert isinstance(error, TypeError)
+""", encoding="utf-8")
+    write_in(alpha.notebook, double=RIGHT["double"])
+    tests = runner.grade(alpha)["tests"]
+    assert (tests["failed"], tests["unwritten"]) == (3, 2)
+    assert [failure["name"] for failure in tests["failures"]] == ["test_edges.py::test_what_is_written"]
+
+
+def test_a_cell_that_is_not_python_comes_first(alpha, write_in, tito):
+    """Nothing of it ran, so checks fail for want of it: those come after."""
+    write_in(alpha.notebook, double="return 2 *", half="return x")
+    said = tito("test", "alpha").stdout
+    assert said.index("SyntaxError") < said.index("NameError") and said.index("SyntaxError") < said.index("half(5)")

@@ -147,3 +147,63 @@ def test_activate_says_what_is_missing(tmp_path):
     activate.parent.mkdir(parents=True)
     activate.write_text("ACTIVATED=yes\n")
     assert source().stdout == "0 yes\n"
+
+
+def on_a_terminal(root: Path, *words: str, **more: str) -> str:
+    """Run `tito` on a terminal 80 columns wide, and return what it wrote on stdout and stderr."""
+    import pty
+
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "PYTHONPATH": str(HERE), "PYTHONIOENCODING": "utf-8", "TERM": "xterm-256color",
+                   "COLUMNS": "80", **more}
+    environment = {name: value for name, value in environment.items() if value}
+    process = subprocess.Popen([sys.executable, "-m", "tito", *words], cwd=root, env=environment,
+                               stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    said = b""
+    while True:
+        try:
+            came = os.read(ours, 65536)
+        except OSError:  # Linux says so when the other side is closed
+            break
+        if not came:
+            break
+        said += came
+    os.close(ours)
+    process.wait(timeout=60)
+    return said.decode("utf-8")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs a pseudo-terminal")
+@pytest.mark.parametrize("words", [["test", "alpha"], ["build"], ["module", "list"]])
+def test_no_color_means_no_escape_sequences(root, words):
+    """Not even bold, or a moving cursor; without it the spinner turns (the comparison shows that one is looked for)."""
+    assert "\x1b" not in on_a_terminal(root, *words, NO_COLOR="1", FORCE_COLOR="")
+    if words != ["module", "list"]:
+        assert "\x1b" in on_a_terminal(root, *words, NO_COLOR="", FORCE_COLOR="")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs a pseudo-terminal")
+def test_no_color_holds_for_the_profile_too(root, tmp_path):
+    """Its table's headings are bold otherwise, its stages bars that move."""
+    words = ["profile", "--count-only"]
+    plain = on_a_terminal(HERE, *words, NO_COLOR="1", FORCE_COLOR="", TINYTORCH_CACHE=str(tmp_path))
+    assert "\x1b" not in plain
+    assert "counting on shapes ..." in plain
+    assert "\x1b[1m" in on_a_terminal(HERE, *words, NO_COLOR="", FORCE_COLOR="", TINYTORCH_CACHE=str(tmp_path))
+
+
+def test_no_color_wins_over_force_color(tito):
+    """On a pipe."""
+    for words in (["module", "list"], ["test", "alpha"]):
+        assert "\x1b" not in tito(*words, NO_COLOR="1", FORCE_COLOR="1").stdout
+
+
+def test_no_line_of_a_pipe_ends_in_spaces(alpha, tito, write_in):
+    """Tables fill their columns on the screen only; what stands inside a line keeps its place."""
+    write_in(alpha.notebook, double="return x * x", half="return missing")
+    for words in (["module", "list"], ["module", "status"], ["test", "alpha", "--all"]):
+        lines = tito(*words).stdout.splitlines()
+        assert [line for line in lines if line != line.rstrip()] == []
+    lines = tito("module", "list").stdout.splitlines()
+    assert lines[0].index("points") + len("points") == lines[1].index("100") + len("100")

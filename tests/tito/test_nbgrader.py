@@ -1,4 +1,7 @@
-"""Stock nbgrader and our notebooks: nothing for an empty notebook, all 100 points for the reference."""
+"""Stock nbgrader and our notebooks: nothing for an empty notebook, all 100 points for the reference.
+
+A folder is an assignment; a bonus notebook in it adds checked cells and no points.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ import pytest
 
 from tito.notebooks.read import dumps
 from tito.notebooks.release import marked_notebook, release_notebook, solution_notebook
-from tito.project import Module, find_root, modules
+from tito.project import Module, find_module, find_root, modules
 
 ROOT = find_root(Path(__file__))
 MODULES = [module for module in modules(ROOT) if module.source.is_file()]
@@ -27,6 +30,7 @@ pytestmark = [pytest.mark.nbgrader,
 # Runs in a process of its own, without pytest's warnings-as-errors: nbgrader warns a lot.
 GRADE = """
 import json, sys
+from pathlib import Path
 from nbgrader.apps import NbGraderAPI
 from traitlets.config import Config
 
@@ -51,32 +55,40 @@ for assignment in sys.argv[2:]:
             grades = {grade.name: [grade.auto_score, grade.max_score]
                       for notebook in submission.notebooks for grade in notebook.grades}
             scores[f"{assignment} {student}"] = [submission.score, submission.max_score, grades]
+        for file in Path("autograded", student, assignment).glob("*.ipynb"):
+            scores[f"{student} {file.name}"] = {
+                cell["metadata"]["nbgrader"]["grade_id"]: "error" not in [out["output_type"] for out in cell["outputs"]]
+                for cell in json.loads(file.read_text(encoding="utf-8"))["cells"]
+                if cell["metadata"].get("nbgrader", {}).get("grade")}
 print("SCORES" + json.dumps(scores))
 """
 
 
 def _start(course: Path, chosen: list[Module]) -> subprocess.Popen[str]:
-    """Lay out a course with two students' submissions, and let a process grade it."""
+    """Lay out a course with two students' submissions, and let a process grade it; its folders are assignments."""
+    assignments = sorted({module.folder for module in chosen})
+    paths = os.pathsep.join(map(str, dict.fromkeys([chosen[0].root, ROOT])))
     for module in chosen:
         for folder, notebook in (("source", marked_notebook(module)), ("submitted/empty", release_notebook(module)),
                                  ("submitted/reference", solution_notebook(module))):
             file = course / folder / module.folder / module.notebook.name
-            file.parent.mkdir(parents=True)
+            file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(dumps(notebook), encoding="utf-8")
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "IPYTHONDIR": str(course / "ipython")}
-    for name, first in (("PYTHONPATH", str(ROOT)), ("PATH", sysconfig.get_path("scripts"))):  # nbgrader calls alembic
+    for name, first in (("PYTHONPATH", paths), ("PATH", sysconfig.get_path("scripts"))):  # nbgrader calls alembic
         environment[name] = os.pathsep.join([first, os.environ.get(name, "")]).strip(os.pathsep)
     for name in ("RUNTIME", "DATA", "CONFIG"):
         environment[f"JUPYTER_{name}_DIR"] = str(course / name)
     return subprocess.Popen(
-        [sys.executable, "-W", "ignore", "-c", GRADE, str(course), *(module.folder for module in chosen)], cwd=course,
-        env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8")
+        [sys.executable, "-W", "ignore", "-c", GRADE, str(course), *assignments], cwd=course, env=environment,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8")
 
 
 def _grade(folder: Path) -> dict[str, Any]:
     """Grade an empty and a solved notebook of every module, in two processes side by side."""
     running = []
-    for number, half in enumerate((MODULES[::2], MODULES[1::2])):
+    for number in range(2):  # a folder's notebooks are one assignment
+        half = [module for module in MODULES if module.number % 2 == number]
         (folder / str(number)).mkdir(parents=True)
         running += [_start(folder / str(number), half)] if half else []
     found: dict[str, Any] = {}
@@ -107,15 +119,32 @@ def scores(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return read
 
 
-@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.folder)
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.label)
 def test_an_empty_notebook_earns_nothing(module, scores):
-    """The release, as it is handed out, has 0 of 100 points."""
+    """The release, as it is handed out, fails every check and has 0 of its folder's 100 points."""
+    passed = scores[f"empty {module.notebook.name}"]
+    assert passed
+    assert [name for name, right in passed.items() if right] == []
     score, most, grades = scores[f"{module.folder} empty"]
     assert (score, most) == (0, 100), {name: points for name, (points, _) in grades.items() if points}
 
 
-@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.folder)
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.label)
 def test_the_reference_earns_everything(module, scores):
-    """The solved notebook has 100 of 100 points."""
+    """The solved notebook passes every check and has 100 of 100 points."""
+    passed = scores[f"reference {module.notebook.name}"]
+    assert [name for name, right in passed.items() if not right] == []
     score, most, grades = scores[f"{module.folder} reference"]
     assert (score, most) == (100, 100), {name: pair for name, pair in grades.items() if pair[0] != pair[1]}
+
+
+def test_a_bonus_notebook_adds_checks_and_no_points(root, more, tmp_path):
+    """Its cells are graded beside its module's: they fail or pass, and the assignment stays one of 100 points."""
+    (tmp_path / "course").mkdir()
+    out, err = _start(tmp_path / "course", [find_module(root, "alpha"), more]).communicate(timeout=300)
+    found = json.loads(out.rpartition("SCORES")[2] or "{}")
+    assert found, err
+    for student, points in (("empty", 0), ("reference", 100)):
+        score, most, grades = found[f"01_alpha {student}"]
+        assert (score, most, grades["quadruple-check"]) == (points, 100, [0, 0])
+        assert found[f"{student} more_dev.ipynb"] == dict.fromkeys(["quadruple-check", "octuple-check"], points > 0)

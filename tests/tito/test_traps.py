@@ -11,7 +11,7 @@ from tito.errors import NotebookError
 from tito.notebooks import checks
 from tito.notebooks.book import open_book
 from tito.notebooks.build import BuildError, build, check, make, sources
-from tito.notebooks.export import export_notebook, target_numbers
+from tito.notebooks.export import export_notebook, target_owners
 from tito.notebooks.read import load, read_source
 from tito.project import Module, find_module
 
@@ -55,7 +55,7 @@ PLANTED = {
     "no default_exp": ("#| default_exp core.alpha", "import math", "no cell says where to export"),
     "default_exp late": ("# %%\n#| default_exp", "# %%\nimport math\n\n# %%\n#| default_exp", "the first code cell"),
     "default_exp twice": (DEMO, "# %%\n#| default_exp core.alpha\n\n# %%\nprint(", "a second `#| default_exp`"),
-    "default_exp of another name": ("core.alpha", "core.alpa", "does not match the folder 01_alpha"),
+    "default_exp of another name": ("core.alpha", "core.alpa", "does not match 01_alpha"),
     "default_exp that is no name": ("core.alpha", "core/alpha", "is no module name"),
     "star import": (DEMO, "# %%\nfrom math import *\nprint(", "name what is imported"),
     "tito exported": (HALF, "#| export\nfrom tito.checks import check\ndef half", "the course tool"),
@@ -171,11 +171,11 @@ def test_two_files_export_to_one_target(root):
 def test_random_cell_ids_and_missing_schema(root, alpha):
     """What jupytext and older nbgraders leave behind is found in a notebook."""
     nb = copy.deepcopy(read_source(alpha))
-    assert checks.find_faults(open_book(nb, alpha, numbers=target_numbers(root))) == []
+    assert checks.find_faults(open_book(nb, alpha, owners=target_owners(root))) == []
     nb["cells"][1]["id"] = "4f2a99c1"
     solution = next(cell for cell in nb["cells"] if "nbgrader" in cell["metadata"])
     del solution["metadata"]["nbgrader"]["schema_version"]
-    said = [str(fault) for fault in checks.find_faults(open_book(nb, alpha, numbers=target_numbers(root)))]
+    said = [str(fault) for fault in checks.find_faults(open_book(nb, alpha, owners=target_owners(root)))]
     assert len(said) == 2
     assert any("the cell's id is '4f2a99c1'" in one for one in said)
     assert any("schema_version should be 3" in one for one in said)

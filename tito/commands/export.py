@@ -45,9 +45,9 @@ def export(module: Any, source: str | None = None) -> dict[str, Any]:
 
     submission = read(module, source)
     file = module.package.relative_to(module.root).as_posix()
-    result = {"module": module.folder, "source": submission.tested, "file": file, "exported": not submission.untouched}
+    result = {"module": module.label, "source": submission.tested, "file": file, "exported": not submission.untouched}
     if submission.untouched:
-        result["message"] = f"Nothing is written in the notebook of {module.folder} yet, so {file} stays as it is."
+        result["message"] = f"Nothing is written in the notebook of {module.label} yet, so {file} stays as it is."
     else:
         _refuse_to_lose(module.package, file)
         export_notebook(submission.notebook, module, module.package)

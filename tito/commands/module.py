@@ -23,7 +23,7 @@ def command(ctx: click.Context) -> None:
 @command.command("list", short_help="List the modules.")
 @ui.json_option
 def list_command(as_json: bool) -> None:
-    """List the modules: number, name, title, points, and whether you wrote in the notebook."""
+    """List the modules, each with its bonus notebooks: number, name, title, points, and whether you wrote in it."""
     from tito.project import find_root, modules
 
     root = find_root()
@@ -49,7 +49,7 @@ def status(module: Any) -> dict[str, Any]:
     except TitoError as error:  # one bad source hides no other module
         title, points, problem = module.name.capitalize(), 0, problem or str(error)
     return {"number": module.number, "name": module.name, "folder": module.folder, "title": title,
-            "points": points, "state": state, "package": _package(module), "problem": problem}
+            "bonus": module.bonus, "points": points, "state": state, "package": _package(module), "problem": problem}
 
 
 def _state(module: Any) -> tuple[str, str | None]:
@@ -114,9 +114,10 @@ def _show(rows: list[dict[str, Any]], as_json: bool, details: bool = False) -> N
         table.add_column(justify="right" if heading == "points" else "left", overflow="fold")
     table.add_row("#", "module", "title", "points", "your notebook", *(["package"] if details else []))
     for row in rows:
-        table.add_row(f"{row['number']:02d}", row["name"], row["title"], str(row["points"]), row["state"],
+        table.add_row(f"{row['number']:02d}", row["name"], row["title"],
+                      "bonus" if row["bonus"] else str(row["points"]), row["state"],
                       *([row["package"]] if details else []))
     console.print(table)
     for row in rows:
         if row["problem"]:
-            console.print(f"{row['folder']}: {row['problem']}")
+            console.print(f"{row['number']:02d}_{row['name']}: {row['problem']}")

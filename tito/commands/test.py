@@ -18,15 +18,16 @@ def command(name: str, source: str | None, timeout: float | None, everything: bo
     """Grade what you wrote in the notebook of module NAME ("profiling", "14" or "14_profiling").
 
     Runs the graded cells, then the module's tests on what the notebook exports. The checkout is not changed.
-    A notebook nobody has touched earns 0 points; the package is tested instead.
+    A notebook nobody has touched earns 0 points; the package is tested instead. A bonus notebook is checked in the
+    same way and gives no points.
 
-    Exit status: 0 all points and all tests, 1 not yet, 2 could not run.
+    Exit status: 0 all checks and all tests, 1 not yet, 2 could not run.
     """
     from tito.grading import runner, verdict
     from tito.project import find_module, find_root
 
     module = find_module(find_root(), name)
-    with ui.progress(f"{module.folder}: reading the notebook") as say:
+    with ui.progress(f"{module.label}: reading the notebook") as say:
         result = runner.grade(module, source, timeout, say)
     if as_json:
         ui.print_json(result)

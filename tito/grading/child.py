@@ -24,6 +24,7 @@ from tito.grading.limits import end_with_parent, limit_memory, limit_processor
 
 Report = Callable[[dict[str, Any]], None]
 _STUB = re.compile(r"[\w.]+: section \d+, cell \d+")
+_MISSING = re.compile(rf"^E .*?({_STUB.pattern})", re.MULTILINE)  # in what pytest says of a failure
 _LONGEST = 4000
 MAGIC = re.compile(r"^(\s*)(%|!|\?)")
 _PYTHON_CELLMAGICS = ("%%time", "%%timeit", "%%capture", "%%prun")
@@ -228,9 +229,12 @@ class Reporter:
 
 
 def _short(report: Any) -> str:
-    """Return the last word of a failure: the error's own message."""
+    """Return the last word of a failure: the error's own message, or which cell it waits for."""
     if report.passed:
         return ""
+    unwritten = _MISSING.search(report.longreprtext)  # also where an assertion failed because of it
+    if unwritten:
+        return f"NotImplementedError: {unwritten[1]}"
     crash = getattr(report.longrepr, "reprcrash", None)
     if crash is not None:
         return str(crash.message)[:_LONGEST]

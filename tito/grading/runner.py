@@ -25,8 +25,8 @@ def grade(module: Module, source: str | None = None, timeout: float | None = Non
           say: Say = lambda text: None) -> dict[str, Any]:
     """Return the verdict on a module's notebook (or its twin) as plain data; nothing in the checkout changes.
 
-    An untouched notebook earns nothing and the package is tested instead. ``exit_status`` is 0 when everything
-    is earned and the tests pass (for an untouched notebook: when the package's tests pass), 1 otherwise, 2 when the
+    An untouched notebook earns nothing and the package is tested instead. ``exit_status`` is 0 when every
+    graded cell and the tests pass (for an untouched notebook: when the package's tests pass), 1 otherwise, 2 when the
     tests could not run.
 
     Args:
@@ -38,17 +38,18 @@ def grade(module: Module, source: str | None = None, timeout: float | None = Non
     submission = read(module, source)
     result = grade_cells(submission, timeout or CELLS_SECONDS, say)
     if submission.untouched:
-        say(f"{module.folder}: testing the package")
+        say(f"{module.label}: testing the package")
         result["tests"] = run_tests(module, {}, timeout or TESTS_SECONDS)
         result["exit_status"] = result["tests"]["status"]
         return result
     if any(cell["state"] == "timeout" for cell in result["cells"]):
         result["tests"] = _summary(1, "not run, because a cell did not come to its end")
     else:
-        say(f"{module.folder}: testing what the {submission.tested} exports")
+        say(f"{module.label}: testing what the {submission.tested} exports")
         result["tests"] = _test_export(submission, timeout or TESTS_SECONDS)
-    full = result["score"] == result["max_score"] > 0
-    result["exit_status"] = 0 if full and result["tests"]["status"] == 0 else 2 if result["tests"]["status"] == 2 else 1
+    passed = bool(result["cells"]) and all(cell["state"] == "passed" for cell in result["cells"])
+    tests = result["tests"]["status"]
+    result["exit_status"] = 0 if passed and tests == 0 else 2 if tests == 2 else 1
     return result
 
 
@@ -63,9 +64,9 @@ def grade_cells(submission: Submission, timeout: float = CELLS_SECONDS, say: Say
         ended = run_cells(submission, cells, timeout, say)
         graded, errors, more_notes = _judge(cells, ended)
         notes, output = submission.notes + notes + more_notes, ended.output
-    return {"module": module.folder, "title": module.title, "tested": "package" if untouched else submission.tested,
-            "untouched": untouched, "score": sum(cell["points"] for cell in graded),
-            "max_score": sum(cell.points for cell in cells),
+    return {"module": module.label, "title": module.title, "bonus": module.bonus,
+            "tested": "package" if untouched else submission.tested, "untouched": untouched,
+            "score": sum(cell["points"] for cell in graded), "max_score": sum(cell.points for cell in cells),
             "skills": _skills(cells, {cell["grade_id"]: cell["points"] for cell in graded}),
             "cells": graded, "errors": errors, "notes": notes, "output": output}
 
@@ -79,23 +80,25 @@ def run_cells(submission: Submission, cells: list[Cell], timeout: float, say: Sa
 
     def hear(report: dict[str, Any]) -> None:
         if "begin" in report:
-            say(f"{submission.module.folder}: cell {report['begin'] + 1} of {len(cells)}")
+            say(f"{submission.module.label}: cell {report['begin'] + 1} of {len(cells)}")
 
     return limits.run(job, timeout=timeout, root=submission.module.root, hear=hear)
 
 
 def _self_imports(module: Module, cells: list[Cell]) -> list[str]:
-    """Say of each learner's cell that imports the module under grading why it is not run, "" for the others."""
+    """Say why a learner's cell is not run: it imports the module under grading, or a later one that may hand it on."""
     from tito.notebooks.checks import imported_names, reach
-    from tito.notebooks.export import target_numbers
+    from tito.notebooks.export import target_owners
 
-    numbers = target_numbers(module.root)
+    owners = target_owners(module.root)
     said = []
     for cell in cells:
         names = [] if cell.graded else [name for _, name in imported_names(_parsed(cell.source))
                                         if name.split(".")[0] == PACKAGE]
-        own = any(module.number in reach(module.root, name, numbers) for name in names)
-        said.append(f"this cell imports {module.target}, the module it is to write" if own else "")
+        reached = {owner: name for name in names for owner in reach(module.root, name, owners)}
+        later = [name for owner, name in reached.items() if owner.order > module.order]
+        said.append(f"this cell imports {module.target}, the module it is to write" if module in reached else
+                    f"this cell imports {later[0]}, which comes after the module it is to write" if later else "")
     return said
 
 

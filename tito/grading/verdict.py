@@ -1,4 +1,4 @@
-"""Draw a verdict for a person: points by skill, what to look at first, and the tests, on one screen."""
+"""Draw a verdict for a person: points (of a bonus: checks) by skill, what to look at first, the tests; one screen."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 from tito import ui
 
 SHOWN = 3
+_NOT_PYTHON = ("SyntaxError", "IndentationError", "TabError")
 
 
 def draw(result: dict[str, Any], everything: bool = False) -> None:
@@ -19,20 +20,22 @@ def draw(result: dict[str, Any], everything: bool = False) -> None:
         console.print(_plain(result["output"]).rstrip() + "\n")
     number, _, name = result["module"].partition("_")
     if result["untouched"]:
-        console.print(f"Nothing is written in the notebook of {result['module']} yet: "
-                      f"0 of {result['max_score']} points.")
+        gives = "a bonus without points" if result["bonus"] else f"0 of {result['max_score']} points"
+        console.print(f"Nothing is written in the notebook of {result['module']} yet: {gives}.")
         console.print("Testing the package itself instead.")
         _tests(console, result["tests"], "Package tests", shown)
         return
-    console.print(f"{number} · {result['title']}: your {result['tested']}\n")
+    console.print(f"{number} · {result['title']}: your {result['tested']}"
+                  f"{' (bonus: checked, no points)' if result['bonus'] else ''}\n")
     for note in result["notes"]:
         console.print(f"Note: {_plain(note)}")
     table = Table.grid(padding=(0, 3, 0, 0))
     table.add_column()
     table.add_column(justify="right")
-    for row in result["skills"]:
-        table.add_row(f"  {row['skill']}", f"{row['points']} / {row['max_points']}")
-    table.add_row("  total", f"{result['score']} / {result['max_score']}")
+    rows = _checks(result["cells"]) if result["bonus"] else [
+        (row["skill"], row["points"], row["max_points"]) for row in result["skills"]]
+    for skill, came, most in [*rows, ("total", sum(row[1] for row in rows), sum(row[2] for row in rows))]:
+        table.add_row(f"  {skill}", f"{came} / {most}")
     console.print(table)
     unwritten = list(dict.fromkeys(cell["message"] for cell in result["cells"] if cell["state"] == "unwritten"))
     if unwritten:
@@ -42,6 +45,7 @@ def draw(result: dict[str, Any], everything: bool = False) -> None:
         _rest(console, len(unwritten) - shown)
     problems = [cell for cell in result["cells"] if cell["state"] in ("failed", "error", "timeout", "ended")]
     problems += result["errors"]  # cells that earn nothing come last: they mostly fail for want of what comes first
+    problems.sort(key=lambda problem: problem["type"] not in _NOT_PYTHON)  # of such a cell nothing ran: others follow
     if problems:
         first = "The first 3 of " if len(problems) > shown else ""
         console.print(f"\n{first}{len(problems)} {'thing' if len(problems) == 1 else 'things'} to look at:")
@@ -50,10 +54,18 @@ def draw(result: dict[str, Any], everything: bool = False) -> None:
         _rest(console, len(problems) - shown)
     lost = sum(cell["state"] == "not run" for cell in result["cells"])
     if lost:
-        console.print(f"\n{lost} graded {'cell was' if lost == 1 else 'cells were'} not run and earned nothing.")
+        console.print(f"\n{lost} graded {'cell was' if lost == 1 else 'cells were'} not run"
+                      f"{'' if result['bonus'] else ' and earned nothing'}.")
     _tests(console, result["tests"], "Edge tests", shown)
     console.print("\n" + (f"Complete. `tito export {name}` puts it into the package." if result["exit_status"] == 0
                           else "Not complete yet."))
+
+
+def _checks(cells: list[dict[str, Any]]) -> list[tuple[str, int, int]]:
+    """Count per skill the graded cells that passed, and all of them."""
+    skills = dict.fromkeys(cell["skill"] for cell in cells)
+    return [(skill, sum(cell["state"] == "passed" for cell in cells if cell["skill"] == skill),
+             sum(cell["skill"] == skill for cell in cells)) for skill in skills]
 
 
 def _problem(console: Any, problem: dict[str, Any]) -> None:

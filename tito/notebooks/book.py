@@ -103,7 +103,7 @@ class Cell:
 
     @property
     def graded(self) -> bool:
-        """Whether it gives points."""
+        """Whether it checks what the learner wrote, for points or (in a bonus notebook) for none."""
         return bool(grader(self.data).get("grade"))
 
     @property
@@ -157,12 +157,12 @@ class Fault:
 
 @dataclass(frozen=True)
 class Book:
-    """A module's notebook as a list of cells, and the module numbers of all export targets."""
+    """A module's notebook as a list of cells, and the owners of all export targets."""
 
     module: Module
     file: str
     cells: list[Cell]
-    numbers: dict[str, int] = field(default_factory=dict)
+    owners: dict[str, Module] = field(default_factory=dict)
 
     @property
     def code(self) -> list[Cell]:
@@ -197,10 +197,10 @@ def _cells(nb: Notebook, lines: list[int | None]) -> Iterator[Cell]:
         yield Cell(index, data, line, section, place)
 
 
-def open_book(nb: Notebook, module: Module, file: str | None = None, numbers: dict[str, int] | None = None) -> Book:
+def open_book(nb: Notebook, module: Module, file: str | None = None, owners: dict[str, Module] | None = None) -> Book:
     """Look at a notebook cell by cell; ``file`` is the source unless said otherwise."""
     own = module.source.relative_to(module.root).as_posix()
     lines: list[int | None] = [None] * len(nb["cells"])
     if file is None:
         lines = source_lines(module, len(nb["cells"]))
-    return Book(module, file or own, list(_cells(nb, lines)), numbers or {})
+    return Book(module, file or own, list(_cells(nb, lines)), owners or {})

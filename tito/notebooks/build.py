@@ -9,7 +9,7 @@ from pathlib import Path
 from tito.errors import NotebookError, ProjectError
 from tito.notebooks.book import Fault, open_book
 from tito.notebooks.checks import find_faults, nbdev_faults, project_faults
-from tito.notebooks.export import export_text, is_edited, is_generated, sweep, target_numbers, write_atomically
+from tito.notebooks.export import export_text, is_edited, is_generated, sweep, target_owners, write_atomically
 from tito.notebooks.read import Notebook, dumps, load, read_source
 from tito.notebooks.release import is_untouched, recorded_hash, released
 from tito.notebooks.twin import read_twin, write_twin
@@ -73,12 +73,12 @@ class CheckResult:
 
 def make(root: Path, chosen: list[Module], tell: Callable[[str], None] = lambda text: None) -> list[Products]:
     """Make the products of these modules in memory; ``BuildError`` lists every fault of their sources."""
-    numbers = target_numbers(root)
+    owners = target_owners(root)
     faults, made = list(project_faults(root)), []
     for module in chosen:
-        tell(f"building {module.folder}")
+        tell(f"building {module.label}")
         marked = read_source(module)
-        book = open_book(marked, module, numbers=numbers)
+        book = open_book(marked, module, owners=owners)
         found = find_faults(book)
         faults += found
         if not faults:
@@ -103,7 +103,7 @@ def build(root: Path, names: Iterable[str] = (), tell: Callable[[str], None] = l
     made = make(root, chosen, tell)
     for product in made:
         _may_be_replaced(root, product.module)
-    result = BuildResult([module.folder for module in chosen])
+    result = BuildResult([module.label for module in chosen])
     for product in made:
         module = product.module
         _put(result, module, module.package, product.package)
@@ -163,7 +163,7 @@ def _may_be_replaced(root: Path, module: Module) -> None:
 def check(root: Path, names: Iterable[str] = (), tell: Callable[[str], None] = lambda text: None) -> CheckResult:
     """Compare what the sources make with what is there; nothing is written."""
     chosen = [find_module(root, name) for name in names] or sources(root)
-    result = CheckResult([module.folder for module in chosen])
+    result = CheckResult([module.label for module in chosen])
     for product in make(root, chosen, tell):
         module = product.module
         result.differences += _package_differences(root, product)

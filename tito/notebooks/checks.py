@@ -20,7 +20,7 @@ from tito.notebooks.book import DEFAULT_EXP, EXPORT, SCAFFOLDING, Book, Cell, Fa
 from tito.notebooks.read import SCHEMA, cell_id, grader, skill
 from tito.notebooks.release import cut_solutions
 from tito.notebooks.twin import GUARD
-from tito.project import PACKAGE, modules
+from tito.project import PACKAGE, Module, modules
 
 Check = Callable[[Book], Iterator[Fault]]
 CHECKS: list[Check] = []
@@ -161,7 +161,7 @@ def says_where_to_export(book: Book) -> Iterator[Fault]:
     if not re.fullmatch(r"[a-z_]\w*(\.[a-z_]\w*)*", target) or target.split(".")[-1].startswith("__"):
         yield book.fault(cell, f"`#| default_exp {target}` is no module name; write something like {wanted}")
     elif "." in target and target.split(".")[-1] != book.module.name:
-        yield book.fault(cell, f"`#| default_exp {target}` does not match the folder {book.module.folder}: the file is "
+        yield book.fault(cell, f"`#| default_exp {target}` does not match {book.module.label}: the file is "
                                f"called {book.module.name}, as in {target.rsplit('.', 1)[0]}.{book.module.name}")
 
 
@@ -189,7 +189,8 @@ def target_matches_source(book: Book) -> Iterator[Fault]:
 
 @check(learner=True)
 def imports_point_backward(book: Book) -> Iterator[Fault]:
-    """Data walks through once: a notebook imports lower-numbered modules only, and exports no import of tito."""
+    """Data walks through once: a notebook imports earlier modules only, and exports no import of tito."""
+    mine = book.module
     for cell in book.code:
         for line, name in imported_names(cell.tree):
             if name.split(".")[0] == "tito":
@@ -197,12 +198,16 @@ def imports_point_backward(book: Book) -> Iterator[Fault]:
                     yield book.fault(cell, f"an exported cell imports {name}; the package must not need the course "
                                            "tool", line)
             elif name.split(".")[0] == PACKAGE:
-                for number in sorted(reach(book.module.root, name, book.numbers)):
-                    if number >= book.module.number:
-                        which = "itself" if number == book.module.number else f"module {number:02d}"
-                        yield book.fault(cell, f"module {book.module.number:02d} imports {name}, which is or needs "
-                                               f"{which}; only lower-numbered modules may be imported", line)
-                        break
+                owners = sorted(reach(mine.root, name, book.owners), key=lambda owner: owner.order)
+                late = next((owner for owner in owners if owner.order >= mine.order), None)
+                if late:
+                    which = "itself" if late == mine else _spoken(late)
+                    yield book.fault(cell, f"{_spoken(mine)} imports {name}, which is or needs {which}; only "
+                                           "lower-numbered modules may be imported", line)
+
+
+def _spoken(module: Module) -> str:
+    return f"module {module.number:02d}" + (f"'s bonus notebook {module.name}" if module.bonus else "")
 
 
 def imported_names(tree: ast.AST | None) -> Iterator[tuple[int, str]]:
@@ -216,11 +221,11 @@ def imported_names(tree: ast.AST | None) -> Iterator[tuple[int, str]]:
                 yield node.lineno, f"{node.module}.{alias.name}"
 
 
-def reach(root: Path, name: str, numbers: dict[str, int], seen: frozenset[str] = frozenset()) -> set[int]:
-    """Return the numbers of the modules that importing ``name`` needs, through hand-written files as well."""
+def reach(root: Path, name: str, owners: dict[str, Module], seen: frozenset[str] = frozenset()) -> set[Module]:
+    """Return the modules that importing ``name`` needs, through hand-written files as well."""
     for known in (name, name.rpartition(".")[0]):
-        if known in numbers:
-            return {numbers[known]}
+        if known in owners:
+            return {owners[known]}
     for known in (name, name.rpartition(".")[0]):
         path = root.joinpath(*known.split("."))
         for file in (path.with_suffix(".py"), path / "__init__.py"):
@@ -229,7 +234,7 @@ def reach(root: Path, name: str, numbers: dict[str, int], seen: frozenset[str] =
                     tree = ast.parse(file.read_text(encoding="utf-8"))
                 except SyntaxError:
                     return set()
-                return set().union(*(reach(root, inner, numbers, seen | {known})
+                return set().union(*(reach(root, inner, owners, seen | {known})
                                      for _, inner in imported_names(tree) if inner.split(".")[0] == PACKAGE))
     return set()
 
@@ -285,18 +290,24 @@ def grade_ids_are_unique(book: Book) -> Iterator[Fault]:
 
 @check()
 def points_add_up(book: Book) -> Iterator[Fault]:
-    """Points are whole and positive and make 100; each belongs to a skill."""
+    """Points are whole and positive and make 100, a bonus notebook's are 0; each graded cell belongs to a skill."""
+    bonus = book.module.bonus
     for cell in book.graded:
         points = grader(cell.data).get("points")
-        if isinstance(points, bool) or not isinstance(points, int) or points <= 0:
+        whole = points if isinstance(points, int) and not isinstance(points, bool) else -1
+        if bonus and whole != 0:
+            yield book.fault(cell, f"a graded cell of a bonus notebook gives 0 points; this one has {points!r}")
+        if not bonus and whole <= 0:
             yield book.fault(cell, f"a graded cell needs points, a whole number above 0; this one has {points!r}")
         if not skill(cell.data):
-            yield book.fault(cell, 'a graded cell names the skill its points are for: "skill": "linear"')
+            yield book.fault(cell, 'a graded cell names the skill it is for: "skill": "linear"')
     for cell in book.cells:
         if not cell.graded and "points" in grader(cell.data):
             yield book.fault(cell, "a cell that is not graded has points")
+    if bonus and not book.graded:
+        yield book.fault(None, "a bonus notebook needs graded cells (of 0 points), or nothing says when it is complete")
     total = sum(_points(cell) for cell in book.graded)
-    if total != POINTS:
+    if not bonus and total != POINTS:
         yield book.fault(None, f"the points of this notebook add up to {total:g}, not {POINTS}")
 
 
@@ -574,11 +585,14 @@ def learner_faults(book: Book) -> list[Fault]:
 
 
 def project_faults(root: Path) -> Iterator[Fault]:
-    """Yield what is wrong across notebooks: two that export to one file."""
+    """Yield what is wrong across notebooks: two that export to one file, a file that would not be built."""
     owners: dict[str, str] = {}
-    for module in modules(root):
-        if not module.source.is_file():
-            continue
+    known = [module for module in modules(root) if module.source.is_file()]
+    for stray in sorted({file for module in known for file in module.source.parent.glob("*.py")}
+                        - {module.source for module in known}):
+        yield Fault(stray.relative_to(root).as_posix(), "", "would not be built: a second notebook of this folder has "
+                    f"a name like {stray.parent.name[:3]}extra.py, and other code belongs elsewhere")
+    for module in known:
         file = module.source.relative_to(root).as_posix()
         try:
             target = module.target

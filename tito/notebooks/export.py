@@ -192,7 +192,8 @@ def export_text(nb: Notebook, module: Module, edit: str | None = None) -> str:
                    if cell["source"].startswith("#| default_exp")), "")
     bare = _for_nbdev(nb)
     title = module.title if module.title.endswith((".", "?", "!")) else module.title + "."
-    body = _tidy(_run_nbdev(bare, module, target), f"Module {module.number:02d}: {title}")
+    place = f"Module {module.number:02d}{', bonus' if module.bonus else ''}"
+    body = _tidy(_run_nbdev(bare, module, target), f"{place}: {title}")
     _nothing_lost(bare, body, module)
     _compiles(body, module)
     return sealed(edit or module.source.relative_to(module.root).as_posix(), body)
@@ -220,22 +221,22 @@ def sweep(path: Path) -> None:
                 left.unlink()
 
 
-def target_numbers(root: Path) -> dict[str, int]:
-    """Return the number of the module that owns each export target."""
+def target_owners(root: Path) -> dict[str, Module]:
+    """Return the module that owns each export target."""
     from tito.errors import ProjectError
 
-    numbers: dict[str, int] = {}
+    owners: dict[str, Module] = {}
     for module in modules(root):
         try:
-            numbers.setdefault(module.target, module.number)
+            owners.setdefault(module.target, module)
         except ProjectError:
             continue  # its own build says so
-    return numbers
+    return owners
 
 
 def check_learner(nb: Notebook, module: Module, file: str) -> Book:
     """Raise ``NotebookError`` for the first thing that would keep a worked-in notebook from being exported whole."""
-    book = open_book(nb, module, file, target_numbers(module.root))
+    book = open_book(nb, module, file, target_owners(module.root))
     for fault in learner_faults(book):
         raise fault.error
     return book

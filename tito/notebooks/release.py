@@ -65,7 +65,7 @@ def released(book: Book, marked: Notebook) -> Notebook:
     for cell, data in zip(book.cells, nb["cells"]):
         if cell.solution:
             data["source"] = cut_solutions(cell)
-    nb["metadata"]["tinytorch"] = {"module": book.module.folder, "release": content_hash(nb)}
+    nb["metadata"]["tinytorch"] = {"module": book.module.label, "release": content_hash(nb)}
     return nb
 
 
@@ -79,7 +79,7 @@ def solution_notebook(module: Module) -> Notebook:
     nb = read_source(module)
     for cell in nb["cells"]:
         cell["source"] = strip_markers(cell["source"])
-    nb["metadata"]["tinytorch"] = {"module": module.folder}
+    nb["metadata"]["tinytorch"] = {"module": module.label}
     return nb
 
 
