@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
@@ -135,18 +136,19 @@ def train_on_digits(model: Any, stage: Stage = _quiet, flat: bool = True) -> dic
 
 def profile_model(name: str, batch: int | None = None, iterations: int | None = None, remeasure: bool = False,
                   stage: Stage = _quiet, input_shape: tuple[int, ...] | None = None,
-                  count_only: bool = False) -> dict[str, Any]:
+                  count_only: bool = False, details: bool = False) -> dict[str, Any]:
     """Count the model ``name`` and, unless ``count_only`` or too big for this machine, profile a forward pass.
 
     Returns plain data: ``count`` (None where a run on shapes is not possible); then ``training``, ``limits`` and
-    ``profile``, or ``not_run``: why not.
+    ``profile``, or ``not_run``: why not. ``details`` adds what a report shows beside it: ``training_memory``, and of a
+    pass that ran ``ops``, ``memory_timeline`` and ``batch_sizes``.
     """
     with guest(name):
-        return _profile_model(name, batch, iterations, remeasure, stage, input_shape, count_only)
+        return _profile_model(name, batch, iterations, remeasure, stage, input_shape, count_only, details)
 
 
 def _profile_model(name: str, batch: int | None, iterations: int | None, remeasure: bool, stage: Stage,
-                   input_shape: tuple[int, ...] | None, count_only: bool) -> dict[str, Any]:
+                   input_shape: tuple[int, ...] | None, count_only: bool, details: bool) -> dict[str, Any]:
     """Do what ``profile_model`` says."""
     from tinytorch import zoo
     from tinytorch.core.autograd import no_grad
@@ -161,11 +163,14 @@ def _profile_model(name: str, batch: int | None, iterations: int | None, remeasu
         if count_only:
             raise
         report = None
-    result = {"model": name, "input_shape": list(shape), "count": report and _plain(report.to_dict())}
+    result = {"model": name, "input_shape": list(shape), "date": time.strftime("%Y-%m-%d %H:%M"),
+              "count": report and _plain(report.to_dict())}
+    if details and report:
+        result["training_memory"] = training_step(factory, shape)
     needed, free = memory_needed(report) if report else 0, memory_available()
     if count_only or needed > free:
         why = "asked only to count" if count_only else (
-            f"running it takes about {needed / 1e9:,.1f} GB, and {free / 1e9:,.1f} GB are free")
+            f"running it takes about {needed / 2**30:,.1f} GB, and {free / 2**30:,.1f} GB are free")
         return {**result, "not_run": why}
     stage(f"building {name}")
     manual_seed(SEED)
@@ -174,11 +179,11 @@ def _profile_model(name: str, batch: int | None, iterations: int | None, remeasu
     result["training"] = train_on_digits(model, stage, flat=len(shape) == 2) if digits else None
     getattr(model, "eval", lambda: None)()
     with no_grad():
-        return {**result, **_measure(model, shape, digits, iterations, remeasure, stage)}
+        return {**result, **_measure(model, shape, digits, iterations, remeasure, stage, details)}
 
 
 def _measure(model: Any, shape: tuple[int, ...], digits: bool, iterations: int | None, remeasure: bool,
-             stage: Stage) -> dict[str, Any]:
+             stage: Stage, details: bool) -> dict[str, Any]:
     """Profile a forward pass on this machine: its limits and the profile, as plain data."""
     import numpy as np
 
@@ -194,9 +199,103 @@ def _measure(model: Any, shape: tuple[int, ...], digits: bool, iterations: int |
     limits = machine_limits(refresh=remeasure)
     stage("profiling: counting, memory, time")
     profile = profile_forward_pass(model, x, limits=limits, iterations=iterations)
-    return {"profile": _plain(profile),
+    more = _details(model, x, profile, stage) if details else {}
+    return {"profile": _plain(profile), **more,
             "limits": {"peak_gflops": limits.peak_gflops, "dispatch_us": limits.dispatch_us,
-                       "bandwidth_gbs": limits.bandwidth(2**30), "source": limits.source}}
+                       "bandwidth_gbs": limits.bandwidth(2**30), "bandwidth_by_footprint": _plain(limits.bandwidth_gbs),
+                       "source": limits.source}}
+
+
+def training_step(factory: Callable[[], Any], shape: tuple[int, ...]) -> dict[str, Any] | None:
+    """Return what a training step would hold (``training_memory``), None where that cannot be told on shapes."""
+    from tinytorch.core.tensor import shape_only
+    from tinytorch.perf.profiling import training_memory
+
+    try:
+        with shape_only():
+            model = factory()
+        return _plain(training_memory(model, shape))
+    except (ValueError, TypeError, IndexError):
+        return None
+
+
+def _details(model: Any, x: Any, profile: dict[str, Any], stage: Stage) -> dict[str, Any]:
+    """Return what a report shows beside the profile: ``ops``, ``memory_timeline``, ``batch_sizes`` or why not."""
+    from tinytorch.perf.profiling import profile_batch_sizes
+
+    stage("op by op, and the memory over the pass")
+    found = {"ops": op_rows(model, x, 5 if profile["latency_ms"] < 1000 else 1), "memory_timeline": timeline(model, x)}
+    stage("batch sizes")
+    sizes = batch_sizes(x.shape, profile)
+    if len(sizes) == 1:
+        why = "a larger batch would take more than half a second, or more than half of the free memory"
+        return {**found, "batch_sizes": [], "batch_sizes_why": why}
+    try:
+        rows = _plain(profile_batch_sizes(model, x.shape, sizes))
+    except (ValueError, TypeError, IndexError, MemoryError) as error:
+        return {**found, "batch_sizes": [], "batch_sizes_why": str(error) or "not enough memory"}
+    return {**found, "batch_sizes": rows}
+
+
+def batch_sizes(shape: tuple[int, ...], profile: dict[str, Any]) -> tuple[int, ...]:
+    """Return the batch sizes to try: those of which a pass should take under half a second and half the free memory.
+
+    The batch that was profiled is among them, and one sample.
+    """
+    own, free = shape[0], memory_available()
+    return tuple(sorted({1, own, *(size for size in (4, 16, 64, 256, 1024) if size <= 32 * own and (
+        profile["latency_ms"] * size / own < 500 and profile["peak_memory_mb"] * size / own * 2**20 < free / 2))}))
+
+
+def op_rows(model: Any, x: Any, passes: int = 5) -> list[dict[str, Any]]:
+    """Return a row per op, slowest first: op, calls, ms (median of the passes), share, flops (None: no rule), bytes.
+
+    FLOPs and bytes, temporaries included, are of one pass: they add up to the whole pass's.
+    """
+    from statistics import median
+
+    from tinytorch.perf.profiling import event_bytes, event_flops, observe_forward
+
+    heard = [observe_forward(model, x) for _ in range(passes)]
+    rows: dict[str, dict[str, Any]] = {}
+    for event in heard[-1]:
+        row = rows.setdefault(event.op.name, {"op": event.op.name, "calls": 0, "flops": 0, "bytes": 0})
+        cost = event_flops(event)
+        row["calls"] += 1
+        row["bytes"] += int(event_bytes(event))
+        row["flops"] = None if cost is None or row["flops"] is None else int(row["flops"] + cost)
+    for name, row in rows.items():
+        row["ms"] = median(sum(e.end_ns - e.start_ns for e in one if e.op.name == name) / 1e6 for one in heard)
+    whole = sum(row["ms"] for row in rows.values())
+    return sorted(({**row, "share": row["ms"] / whole if whole else 0.0} for row in rows.values()),
+                  key=lambda row: -row["ms"])
+
+
+def timeline(model: Any, x: Any) -> list[list[Any]]:
+    """Return [ms, bytes alive over what was before, layer] at the end of every op of one pass of its own."""
+    import gc
+    import tracemalloc
+
+    from tinytorch.core.tensor import listen
+    from tinytorch.perf.profiling import _named_layers, forward_of, observe_forward, untouched
+
+    names, out = _named_layers(model), []
+
+    def hear(event: Any) -> None:
+        around = [names[entry.owner][0] for entry in event.scope if entry.owner in names]
+        out.append([event.end_ns, tracemalloc.get_traced_memory()[0] - before, around[-1] if around else ""])
+
+    observe_forward(model, x)  # what a first pass allocates for good is no part of the picture
+    with untouched(model), listen(hear):
+        gc.collect()
+        tracemalloc.start()
+        try:
+            before = tracemalloc.get_traced_memory()[0]
+            start = time.perf_counter_ns()
+            forward_of(model)(x)
+        finally:
+            tracemalloc.stop()
+    return [[(end - start) / 1e6, held, name] for end, held, name in out]
 
 
 def _plain(value: Any) -> Any:
@@ -208,13 +307,13 @@ def _plain(value: Any) -> Any:
     return value.item() if hasattr(value, "item") else value
 
 
-def _tree_rows(cost: dict[str, Any], depth: int = 0) -> list[dict[str, Any]]:
+def tree_rows(cost: dict[str, Any], depth: int = 0) -> list[dict[str, Any]]:
     """Return a count's layers as rows with name, type, depth, calls, parameters, flops, contractions, bytes."""
     own = {key: value for key, value in cost.items() if key != "children"} | {"depth": depth}
-    return [own] + [row for child in cost["children"] for row in _tree_rows(child, depth + 1)]
+    return [own] + [row for child in cost["children"] for row in tree_rows(child, depth + 1)]
 
 
-def _shallow(rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], int]:
+def upper_levels(rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], int]:
     """Return the rows down to the deepest level that keeps the table short (at least one), and how many it cut.
 
     A share is of time a layer spends itself; what is cut is added to the row that holds it.
@@ -230,7 +329,7 @@ def _shallow(rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], int]:
     return kept, len(rows) - len(kept)
 
 
-def _merged(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def merge_alike(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return a count's rows with each run of layers alike, such as a GPT's blocks, as one row ``0-11 ..., each``."""
     out: list[dict[str, Any]] = []
     for row in rows:
@@ -251,7 +350,7 @@ def _ms(value: float) -> str:
 _DROPPED = ("bytes", "GFLOP/s", "bottleneck", "params", "limited by", "ms", "FLOPs")
 
 
-def _columns(rows: list[dict[str, Any]], measured: bool, exact: bool) -> dict[str, list[str]]:
+def layer_columns(rows: list[dict[str, Any]], measured: bool, exact: bool) -> dict[str, list[str]]:
     """Return title -> texts of the rows, without the names."""
     from tinytorch.perf.profiling import short
 
@@ -268,26 +367,27 @@ def _columns(rows: list[dict[str, Any]], measured: bool, exact: bool) -> dict[st
             "bottleneck": [row["bottleneck"] for row in rows], "limited by": [row["limited_by"] for row in rows]}
 
 
-def _named(row: dict[str, Any]) -> str:
-    """Return a row's label: indented, with the last part of its name, its type, and how often it was called."""
+def layer_label(row: dict[str, Any]) -> str:
+    """Return a row's label: the last part of its name, its type, and how often it was called."""
     last = row["name"].rsplit(".", 1)[-1]
     own = row["type"] if not row["depth"] or last == row["type"] else f"{last} {row['type']}"
-    return "  " * row["depth"] + own + (f" x{row['calls']}" if row["calls"] > 1 else "")
+    return own + (f" x{row['calls']}" if row["calls"] > 1 else "")
 
 
 def _layers_table(rows: list[dict[str, Any]], console: Any, measured: bool) -> Any:
     """Return the rich table of layers. On a narrow screen names are shortened and columns left out, never digits."""
     from rich.table import Table
 
-    names = [_named(row) for row in rows]
+    names = ["  " * row["depth"] + layer_label(row) for row in rows]
     least = min(max(map(len, names)), console.width // 3)
 
     def room(columns: dict[str, list[str]]) -> int:
         return least + sum(1 + max(len(title), *map(len, texts)) for title, texts in columns.items())
 
-    columns = _columns(rows, measured, max(max(row["flops"], row["bytes"], row["parameters"]) for row in rows) < 10**6)
+    largest = max(row[key] for row in rows for key in ("flops", "bytes", "parameters"))
+    columns = layer_columns(rows, measured, exact=largest < 10**6)
     if room(columns) > console.width:
-        columns = _columns(rows, measured, exact=False)
+        columns = layer_columns(rows, measured, exact=False)
     for title in _DROPPED:
         if room(columns) > console.width:
             columns.pop(title, None)
@@ -309,8 +409,8 @@ def draw(result: dict[str, Any]) -> None:
 
 def _draw_layers(rows: list[dict[str, Any]], console: Any, measured: bool) -> None:
     """Print the table of layers, and what was left out of it."""
-    kept, cut = _shallow(rows)
-    console.print(_layers_table(kept if measured else _merged(kept), console, measured))
+    kept, cut = upper_levels(rows)
+    console.print(_layers_table(kept if measured else merge_alike(kept), console, measured))
     if cut:
         console.print(f"{cut} deeper layers are in --json")
 
@@ -320,9 +420,9 @@ def _draw_count(result: dict[str, Any], console: Any) -> None:
     count = result["count"]
     console.print(f"{result['model']} on {tuple(result['input_shape'])}, counted on shapes")
     console.print(f"Not run: {result['not_run']}.\n")
-    _draw_layers(_tree_rows(count["by_layer"]), console, measured=False)
+    _draw_layers(tree_rows(count["by_layer"]), console, measured=False)
     per_sample = count["per_sample"]
-    console.print(f"\nParameters: {count['parameters']:,} ({4 * count['parameters'] / 1e9:,.4g} GB in float32)")
+    console.print(f"\nParameters: {count['parameters']:,} ({4 * count['parameters'] / 2**30:,.4g} GB in float32)")
     console.print(f"FLOPs:      {count['total']:,}" + (f" ({per_sample:,} per sample)" if per_sample else ""))
     console.print(f"            {count['contractions']:,} of them contractions")
     console.print(f"\n{count['convention'][0].upper()}{count['convention'][1:]}")
@@ -344,7 +444,8 @@ def _draw_profile(result: dict[str, Any], console: Any) -> None:
     from tinytorch.perf.profiling import headline
 
     profile, limits = result["profile"], result["limits"]
-    console.print(f"{result['model']} on {tuple(result['input_shape'])}, float32, evaluation mode, no gradient")
+    dtypes = ", ".join(profile["latency"]["workload"]["dtypes"])
+    console.print(f"{result['model']} on {tuple(result['input_shape'])} {dtypes}, evaluation mode, no gradient")
     if result["training"]:
         done = result["training"]
         console.print(f"trained {done['epochs']} epochs on {done['images']:,} UCI digits: "
@@ -354,7 +455,8 @@ def _draw_profile(result: dict[str, Any], console: Any) -> None:
     console.print(limits["source"] + "\n")
     _draw_layers(profile["layers"], console, measured=True)
     console.print(f"ms: with the layers inside, a listener at each: {_ms(profile['layers'][0]['latency_ms'])} so, "
-                  f"{_ms(profile['latency_ms'])} without; a multiply-add is 2 FLOPs")
+                  f"{_ms(profile['latency_ms'])} without; share: of the time a layer spends itself; a multiply-add is "
+                  "2 FLOPs")
     console.print()
     lines = Table.grid(padding=(0, 1, 0, 0))
     for line in headline(profile):

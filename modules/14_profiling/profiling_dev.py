@@ -6,7 +6,7 @@
 #     text_representation: {extension: .py, format_name: percent}
 #   kernelspec: {"display_name": "Python 3", "language": "python", "name": "python3"}
 #   language_info: {"name": "python"}
-#   tinytorch: {"module": "14_profiling", "release": "b5c27163b9ef857a"}
+#   tinytorch: {"module": "14_profiling", "release": "3972689a01a20977"}
 # ---
 
 # %% [markdown]
@@ -46,25 +46,24 @@ picture (2009); framework profilers that know layers and shapes (2017 on). You w
 import gc
 import json
 import os
-import platform
 import random
 import sys
-import tempfile
+import threading
 import time
 import tracemalloc
+from collections import deque
 from collections.abc import Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import lru_cache, partial
-from math import ceil, comb, floor, inf, isfinite, prod
+from math import ceil, comb, floor, inf, prod
+from operator import is_
 from pathlib import Path
 from statistics import fmean, stdev
 from time import perf_counter_ns
 from typing import NamedTuple
 
 import numpy as np
-import psutil
-from threadpoolctl import threadpool_info, threadpool_limits
 
 from tinytorch.core import activations, attention, embeddings, losses, spatial
 from tinytorch.core import tensor as ops
@@ -79,9 +78,10 @@ from tinytorch.core.layers import (
     named_tensors,
     parts,
     positive,
+    slot_names,
 )
 from tinytorch.core.spatial import pair
-from tinytorch.core.tensor import Op, Tensor, hollow, listen, matmul_shape, scope, shape_only, thread_state
+from tinytorch.core.tensor import Op, Tensor, hollow, is_heard, listen, matmul_shape, scope, shape_only, thread_state
 
 # %% [markdown]
 """
@@ -133,6 +133,7 @@ mixed  = softmax(scores) @ value (B, h, T, T) @ (B, h, T, d) -> (B, h, T, d) ─
 if __name__ == "__main__":
     from tinytorch.core.activations import ReLU, gelu, softmax
     from tinytorch.core.layers import Linear, Sequential
+    from tinytorch.perf import pictures
 
 
     class SelfAttention(Layer):
@@ -151,6 +152,26 @@ if __name__ == "__main__":
             scores = q @ k.T * (q.shape[-1] ** -0.5)
             mixed = softmax(scores) @ v
             return self.out(mixed.transpose(0, 2, 1, 3).reshape(*x.shape))
+
+
+    def show(draw, *data, **more):
+        """Draw a picture where there is a page to show it on; a terminal has the numbers printed above."""
+        if "IPython" in sys.modules:
+            from IPython.display import display
+
+            try:
+                display(draw(*data, **more))
+            except ImportError as missing:
+                print(missing)
+
+
+    def say(text, values=None, digits=4):
+        """Print a text, then a dict as "key value, key value", in lines of at most 96 columns."""
+        from textwrap import fill
+
+        told = {key: f"{value:,.{digits}g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
+                for key, value in (values or {}).items()}
+        print(fill(text + ", ".join(f"{key} {value}" for key, value in told.items()), 96, subsequent_indent="    "))
 
 
     contestants = {"linear": Linear(512, 512), "attention": SelfAttention(512, 8), "relu": ReLU()}
@@ -178,16 +199,18 @@ if __name__ == "__main__":
 
     small = Sequential(Linear(16, 16), ReLU(), Linear(16, 16), ReLU())
     row = Tensor(np.ones((1, 16)))
-    print(f"{'plain':>15}: {shortest_us(lambda: small(row)):6.1f} µs")
+    watched = {"plain": shortest_us(lambda: small(row))}
     heard = []
     with listen(heard.append):
-        print(f"{'listened to':>15}: {shortest_us(lambda: small(row)):6.1f} µs")
+        watched["listened to"] = shortest_us(lambda: small(row))
     already = tracemalloc.is_tracing()
     tracemalloc.start()
-    print(f"{'memory traced':>15}: {shortest_us(lambda: small(row)):6.1f} µs")
+    watched["memory traced"] = shortest_us(lambda: small(row))
     if not already:
         tracemalloc.stop()
-    print(f"{'plain again':>15}: {shortest_us(lambda: small(row)):6.1f} µs")
+    watched["plain again"] = shortest_us(lambda: small(row))
+    for how, us in watched.items():
+        print(f"{how:>15}: {us:6.1f} µs")
 
 # %% [markdown]
 """
@@ -222,19 +245,68 @@ if __name__ == "__main__":
 # %% [markdown]
 """
 Given: `storage(array)` says where an array's numbers lie. A view that shows all of the same memory, in whatever order, has the same storage; the two halves of a split table do not. (A *hollow* array has one, too.)
+
+Two storages may also overlap *in part*: one packed weight and slices of it. That is rare and fiddly, so it is given, too: `shown_twice(storages)` says how many numbers different storages show again (*skip its code on first reading*; it ticks off every number on a list).
 """
 
 # %%
 #| export
 def storage(array):
-    """Return where an array's numbers lie: (first byte, end, size). A transposed view has the same storage."""
-    low, high = np.lib.array_utils.byte_bounds(array)
-    return low, high, array.size
+    """Return where an array's numbers lie: (first byte, size, bytes of one, steps). A transposed view has the same.
+
+    ``steps`` are (bytes, count) of the axes that move, merged where one goes on where another ends: one for an array
+    without gaps, none for a hollow one.
+    """
+    first, size, width = array.__array_interface__["data"][0], array.size, array.itemsize
+    if array.flags.forc:  # one piece without gaps
+        return first, size, width, ((width, size),) if size > 1 else ()
+    steps: list = []
+    for step, count in sorted((abs(step), n) for step, n in zip(array.strides, array.shape) if n > 1 and step):
+        if steps and step == steps[-1][0] * steps[-1][1]:
+            step, count = steps[-1][0], steps.pop()[1] * count
+        steps.append((step, count))
+    first += sum(step * (n - 1) for step, n in zip(array.strides, array.shape) if step < 0)  # walks backwards
+    return first, size, width, tuple(steps)
+
+# %%
+#| export
+def shown_twice(storages):
+    """Return how many numbers distinct storages show again: 0 unless there is, say, a packed weight and a slice of it.
+
+    Memories of different item sizes are taken to be apart. Hollow arrays have no addresses: where one is as large as
+    all others at its place together, they are its slices.
+    """
+    again, clusters = 0, {}  # {bytes of one: [end, storages that overlap so far]}
+    for one in sorted(storages):
+        first, _, width, steps = one
+        cluster = clusters.setdefault(width, [first, []])
+        if first >= cluster[0]:
+            again, cluster[1] = again + _overlap(cluster[1]), []
+        cluster[0] = max(cluster[0], first + width + sum([step * (count - 1) for step, count in steps]))
+        cluster[1].append(one)
+    return again + sum(_overlap(cluster) for _, cluster in clusters.values())
+
+
+def _overlap(cluster):
+    """Return how many numbers the storages of one stretch of memory show more than once."""
+    if len(cluster) < 2:
+        return 0
+    sizes = sorted(size for _, size, _, _ in cluster)
+    if not any(steps for *_, steps in cluster):  # hollow
+        return sum(sizes[:-1]) if sizes[-1] >= sum(sizes[:-1]) else 0
+    width, start = cluster[0][2], cluster[0][0]
+    ends = [low - start + sum(step * (count - 1) for step, count in steps) for low, _, _, steps in cluster]
+    seen = np.zeros(max(ends) // width + 1, bool)
+    for low, _, _, steps in cluster:
+        counts, strides = [count for _, count in steps], [step // width for step, _ in steps]
+        np.lib.stride_tricks.as_strided(seen[(low - start) // width:], counts, strides)[...] = True
+    return sum(sizes) - int(np.count_nonzero(seen))
 
 # %%
 if __name__ == "__main__":
     halves = table[:, :8], table[:, 8:]
     print(f"table and its transpose: {storage(table.data) == storage(head.data)}; two halves: {storage(halves[0].data) == storage(halves[1].data)}")
+    print("shown again by the halves, beside the table:", shown_twice({storage(a.data) for a in (table, head, *halves)}), "and without it:", shown_twice({storage(a.data) for a in halves}))
 
 # %% [markdown]
 """
@@ -264,17 +336,22 @@ def weights_of(model):
     """
     if isinstance(model, Tensor):
         return []
-    found = [tensor for _, tensor in named_tensors(model)]
-    for thing in things_in(model):
-        if not isinstance(thing, (Scoped, Tensor, np.ndarray, type)):
-            found += _held_by(thing)
-    return found
+    things = things_in(model)
+    return [thing for thing in things if isinstance(thing, Tensor)] + _held_among(things)
+
+
+def _held_among(things):
+    """Return what those of the things hold that are no layers."""
+    foreign = [thing for thing in things if not isinstance(thing, (Scoped, Tensor, np.ndarray, type))]
+    return [weight for thing in foreign for weight in _held_by(thing)]
 
 
 def _held_by(thing):
     """Return the weights of an object that is no layer: what ``parameters()`` lists, ``weight`` and ``bias``."""
     listed = getattr(thing, "parameters", None)
     listed = listed() if callable(listed) else ()
+    if not hasattr(listed, "__iter__"):
+        raise TypeError(f"{type(thing).__name__}.parameters() gave {listed!r}; want Tensors in a list or a dict")
     held = [*(listed.values() if isinstance(listed, dict) else listed)]
     held += [getattr(thing, "weight", None), getattr(thing, "bias", None)]
     held = [Tensor(h, dtype=h.dtype) if isinstance(h, np.ndarray) and h.dtype.kind in "fiub" else h for h in held]
@@ -282,7 +359,7 @@ def _held_by(thing):
 
 # %% [markdown]
 """
-**Task.** Write `count_parameters(model, trainable_only=False)`: how many numbers the model owns, each memory counted once however many tensors or layers show it. With `trainable_only` leave out what has
+**Task.** Write `count_parameters(model, trainable_only=False)`: how many numbers the model owns, each memory counted once however many tensors or layers show it (at the end, take off what `shown_twice` finds among your storages). With `trainable_only` leave out what has
 `requires_grad=False`. Returns a Python `int`.
 
 Example: `count_parameters(Linear(10, 5))` is `55`: 50 weights and 5 biases.
@@ -291,7 +368,7 @@ Example: `count_parameters(Linear(10, 5))` is `55`: 50 weights and 5 biases.
 Counting distinct things is a job for a dictionary or a set: the key says what makes two of them the same.
 </details>
 <details><summary>Hint 2: approach</summary>
-One entry per <code>storage(weight.data)</code>, whose value is <code>weight.size</code>; then add up the values. Leave a weight out <em>before</em> it enters the dictionary, so that a frozen view of trainable memory does not hide it.
+One entry per <code>storage(weight.data)</code>, whose value is <code>weight.size</code>; then add up the values, less <code>shown_twice(keys)</code>. Leave a weight out <em>before</em> it enters the dictionary, so that a frozen view of trainable memory does not hide it.
 </details>
 <details><summary>Hint 3: worked example, something else</summary>
 Total length of the distinct words in a text: <code>lengths = {word.lower(): len(word) for word in text}</code>, then <code>sum(lengths.values())</code>.
@@ -306,13 +383,13 @@ def count_parameters(model, trainable_only=False):
     ``trainable_only`` leaves out frozen weights (``requires_grad=False``). A bare Tensor, or a model without
     parameters, has 0. Example: ``count_parameters(Linear(128, 64))`` is 128 * 64 + 64 = 8,256.
     """
-    raise NotImplementedError("count_parameters: section 1, cell 6")
+    raise NotImplementedError("count_parameters: section 1, cell 7")
 
 # %%
 if __name__ == "__main__":
     for layer in (Linear(10, 5), Linear(128, 64), Linear(768, 3072)):
         n = count_parameters(layer)
-        print(f"{layer}: {n:,} parameters, {4 * n:,} bytes in float32, {4 * n / 1024**2:.2f} MB of 1024², {4 * n / 1e6:.2f} MB of 10⁶")
+        print(f"{layer!r:>18}: {n:>9,} parameters, {4 * n:>9,} bytes in float32, {4 * n / 1024**2:.2f} MB of 1024², {4 * n / 1e6:.2f} of 10⁶")
 
 # %% nbgrader={"cell_type": "code", "grade": true, "grade_id": "test-count-parameters", "locked": true, "points": 8, "schema_version": 3, "solution": false, "task": false} tinytorch={"skill": "parameters"}
 if __name__ == "__main__":
@@ -328,6 +405,7 @@ if __name__ == "__main__":
         check("a table tied to its transpose", count_parameters([table, table.T]), 1600, {3200: "tied weights were counted twice"})
         check("two halves of one memory", count_parameters({"left": halves[0], "right": halves[1]}), 1600, {
             800: "both halves were taken for the same memory; use storage(), not the base"})
+        check("a packed weight and a slice of it", count_parameters([table, halves[0]]), 1600, {2400: "the slice was counted again: take off shown_twice(...)"})
         a.weight.requires_grad = False
         check("trainable only, one weight of 12 frozen", count_parameters(Sequential(a, b), trainable_only=True), 11, {
             23: "frozen weights were counted", 12: "that is the frozen part"})
@@ -381,7 +459,7 @@ No. The count stays; the bytes shrink by 4 or 8. That is why the two are differe
 
 ## 2. What is computed, by hand
 
-*55 minutes · 16 points*
+*50 minutes · 16 points*
 
 **Question.** How much *work* is `(2, 3) @ (3, 4)`?
 
@@ -439,6 +517,8 @@ def sizes(what, shape, rank=None):
     shape = tuple(positive(f"{what}[{i}]", n) for i, n in enumerate(shape))
     if rank is not None and len(shape) != rank:
         raise ValueError(f"{what} is {shape}; want {rank} axes, not {len(shape)}")
+    if prod(shape) >= 2**60:
+        raise ValueError(f"{what} is {_short(str(shape), 60)}: more elements than an array can have; want fewer")
     return shape
 
 # %% [markdown]
@@ -668,7 +748,7 @@ scores:   (B, h, T, d) @ (B, h, d, T)          mixed:   (B, h, T, T) @ (B, h, T,
 You have <code>linear_flops</code> and <code>matmul_flops</code>. Nothing new is needed.
 </details>
 <details><summary>Hint 2: approach</summary>
-Write the shapes of the six contractions and add up. Simplified, it is <code>8·B·T·D² + 4·B·h·T²·d</code>.
+Write down the shapes of all six contractions. The picture above has them; the first four are alike, the other two are stacks of <code>B·h</code> products.
 </details>
 <details><summary>Hint 3: worked example, other numbers</summary>
 B 1, T 3, D 4, h 2: projections 4 · 2·3·4·4 = 384; scores 2 heads · 2·3·3·2 = 72, mixed the same: 528.
@@ -774,7 +854,7 @@ So a layer of any size weighs nothing:
 if __name__ == "__main__":
     with shape_only():
         giant = Linear(1_000_000, 1_000_000)
-        with listen(lambda event: print(event.op.name, event.in_shapes, "->", event.out_shape, f"{event.num_bytes:,} bytes, if it were real")):
+        with listen(lambda event: print(event.op.name, event.in_shapes, "->", event.out_shape, f"\n{event.num_bytes:,} bytes, if it were real")):
             giant(Tensor(hollow((1, 1_000_000))))
 
 # %% [markdown]
@@ -930,9 +1010,76 @@ def event_flops(event):
     rule = FLOPS.get(event.op)
     return None if rule is None else int(rule(event.out_shape, *event.in_shapes, **event.attrs))
 
+# %% [markdown]
+"""
+Three things about an op its shapes at the door do not tell, and section 6 will ask for them: how much its *temporaries* inside add to the bytes it moves; into how many separate *products* a contraction falls (a stack of 16 small products is not one large one); and whether it works in *pieces*, so that one after another fits into the caches.
+
+Given, *skip on first reading*: a second, shorter list, `INSIDE`. A convolution, for example, frames its image, copies each window's pixels into a column, and multiplies sample by sample. `event_bytes` adds the temporaries, each written once and read once, to what went in and out. The printed lines below show both; where the two byte counts differ, an op has temporaries.
+"""
+
+# %%
+#| export
+class Inside(NamedTuple):
+    """What happens inside an op: elements of temporaries written and read, separate products, pieces one at a time."""
+
+    elements: int = 0
+    products: int = 1
+    pieces: int = 1
+
+
+def _matmul_inside(out_shape, a, b):
+    """Find one product for each place of the stack."""
+    return Inside(products=prod(out_shape[:-2]) if len(a) > 1 and len(b) > 1 else 1)
+
+
+def _conv2d_inside(out_shape, x, weight, *bias, stride=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1):
+    """Find a convolution's framed image, its columns (kernel rows together or one by one), its sums, its blocks."""
+    _, rows, blocks = spatial.plan(x, weight, None, stride, padding, dilation, groups, 4, spatial.out_size)
+    images, (kh, kw), height = prod(x[:2]), weight[2:], x[2] + 2 * padding[0]
+    framed = images * height * (x[3] + 2 * padding[1]) if any(padding) else 0
+    columns = images * kh * kw * prod(out_shape[2:])
+    strips = images * kw * height * out_shape[3] if rows < kh else 0
+    sums = (kh // rows - 1) * prod(out_shape)
+    return Inside(2 * (framed + columns + strips + sums), x[0] * groups * kh // rows, max(1, len(blocks)))
+
+
+def _pool_inside(out_shape, *in_shapes, kernel, **how):
+    """Find, for each place in a window, what was found so far: read, and written again."""
+    return Inside(4 * prod(out_shape) * prod(kernel))
+
+# %%
+#| export
+INSIDE: dict = {  # op -> rule(out_shape, *in_shapes, **attrs) -> Inside
+    ops.matmul: _matmul_inside, spatial.conv2d: _conv2d_inside,
+    spatial.conv2d_input_gradient: lambda out, g, weight, size, **how: _conv2d_inside(g, out, weight, **how),
+    spatial.conv2d_weight_gradient: lambda out, g, x, kernel, **how: _conv2d_inside(g, x, out, **how),
+    spatial.max_pool2d: _pool_inside, spatial.avg_pool2d: _pool_inside, spatial.max_pool2d_pick: _pool_inside,
+    spatial.max_pool2d_gradient: lambda out, g, *others, **how: _pool_inside(g, **how),
+    spatial.avg_pool2d_gradient: lambda out, g, *others, **how: _pool_inside(g, **how),
+    activations.sigmoid: lambda out, a: Inside(10 * prod(out)),  # |a|, -|a|, e to it, a choice, 1 + e; each both ways
+    dropout_mask: lambda out, a, **how: Inside(6 * prod(out))}  # random numbers in float64, and what was kept
+
+
+def inside(event):
+    """Return what is known about the inside of the op of an event."""
+    rule = INSIDE.get(event.op)
+    return Inside() if rule is None else rule(event.out_shape, *event.in_shapes, **event.attrs)
+
+
+def event_bytes(event):
+    """Return the bytes one op moves: inputs read, output written, and temporaries written and read."""
+    elements = prod(event.out_shape) + sum(map(prod, event.in_shapes))
+    extra = inside(event).elements
+    return event.num_bytes + (extra * event.num_bytes // elements if extra and elements else 0)
+
+
+def event_footprint(event):
+    """Return how many bytes one op has in hand at a time: in, out and temporaries, of one of its pieces."""
+    return (event.num_bytes + event_bytes(event)) / 2 / inside(event).pieces
+
 # %%
 if __name__ == "__main__":
-    with listen(lambda event: print(f"{event.op.name:>10} {event.in_shapes} -> {event.out_shape}: {event_flops(event)} FLOPs")):
+    with listen(lambda event: print(f"{event.op.name:>10} {str(event.in_shapes):<34} {event_flops(event):>7,} FLOPs, {event_bytes(event):>7,} bytes, {event.num_bytes:>6,} in and out")):
         softmax(Tensor(np.ones((2, 8))))
         filtered = spatial.conv2d(Tensor(np.ones((1, 3, 32, 32))), Tensor(np.ones((16, 3, 3, 3))))
         spatial.max_pool2d(filtered, kernel=(2, 2), stride=(2, 2))
@@ -942,7 +1089,7 @@ if __name__ == "__main__":
 # %% [markdown]
 """
 **Leaving no trace.** A run on shapes still runs the model's *code*. It may update running statistics, append to a list, count its calls, draw random numbers. Whoever counts must not train. So every run of ours happens inside
-`untouched(model)`, which remembers everything that is not weight-sized and puts it back, whether the run succeeded or not. Gradients are put aside for the time being, so that a backward pass inside starts from none. Given (*skip on first reading*; the cell after it shows what it does):
+`untouched(model)`, which remembers everything that is not weight-sized and puts it back, whether the run succeeded or not. Gradients are put aside for the time being, so that a backward pass inside starts from none. Given (*skip on first reading*; the last cell before the next text shows what it does):
 """
 
 # %%
@@ -958,6 +1105,18 @@ def _put_back_set(known, before):
     known.update(before)
 
 
+def _put_back_deque(known, before):
+    if not (len(known) == len(before) and all(map(is_, known, before))):
+        known.clear()
+        known.extend(before)
+
+
+def _put_back_slots(thing, before):
+    for name in slot_names(type(thing)):
+        if name in before and getattr(thing, name, None) is not before[name]:
+            object.__setattr__(thing, name, before[name])
+
+
 def _put_back_array(array, before):
     if not np.array_equal(array, before, equal_nan=array.dtype.kind == "f"):
         array[...] = before
@@ -968,28 +1127,49 @@ def _put_back_tensor(tensor, data, requires_grad, grad, made_by):
 
 # %%
 #| export
-_HOW_TO_PUT_BACK = [  # (type, how to take down its state, how to put it back)
-    (np.random.Generator, lambda g: g.bit_generator.state, lambda g, state: setattr(g.bit_generator, "state", state)),
-    (np.random.RandomState, lambda g: g.get_state(), lambda g, state: g.set_state(state)),
-    (random.Random, lambda g: g.getstate(), lambda g, state: g.setstate(state)),
-    (Tensor, lambda t: (t.data, t.requires_grad, t.grad, t.made_by), lambda t, state: _put_back_tensor(t, *state)),
-    (np.ndarray, lambda a: a.copy(), _put_back_array),
-    (list, list, lambda items, state: items.__setitem__(slice(None), state)),
-    (set, set, _put_back_set),
-    (dict, dict, _put_back_dict),
-]
+@lru_cache
+def _how_to_put_back(kind):
+    """Return, for things of this type, pairs: how to take down their state and how to put it back."""
+    rows = [
+        (np.random.Generator, lambda g: g.bit_generator.state, lambda g, it: setattr(g.bit_generator, "state", it)),
+        (np.random.RandomState, lambda g: g.get_state(), lambda g, state: g.set_state(state)),
+        (random.Random, lambda g: g.getstate(), lambda g, state: g.setstate(state)),
+        (Tensor, lambda t: (t.data, t.requires_grad, t.grad, t.made_by), lambda t, state: _put_back_tensor(t, *state)),
+        (np.ndarray, lambda a: a.copy(), _put_back_array),
+        (list, list, lambda items, state: items.__setitem__(slice(None), state)),
+        (set, set, _put_back_set),
+        (deque, list, _put_back_deque),
+        (dict, dict, _put_back_dict),
+    ]
+    return [(take, put) for base, take, put in rows if issubclass(kind, base)]
 
 
 def _remember(thing):
     """Return functions that put one thing back as it is now: attributes, items, contents, random state."""
     undo = []
     if not (isinstance(thing, np.ndarray) and not thing.flags.writeable):
-        for kind, take, put in _HOW_TO_PUT_BACK:
-            if isinstance(thing, kind):
-                undo.append(partial(put, thing, take(thing)))
+        undo += [partial(put, thing, take(thing)) for take, put in _how_to_put_back(type(thing))]
     if hasattr(thing, "__dict__") and parts(thing):
         undo.append(partial(_put_back_dict, vars(thing), dict(vars(thing))))
+    if not isinstance(thing, Tensor) and slot_names(type(thing)):
+        undo.append(partial(_put_back_slots, thing, dict(parts(thing))))
     return undo
+
+# %%
+#| export
+_turn = threading.RLock()
+
+
+@contextmanager
+def _taking_turns(longest_s=300):
+    """Wait until no other thread measures; ``RuntimeError`` when that does not come about."""
+    if not _turn.acquire(timeout=longest_s):
+        raise RuntimeError(f"another thread has been measuring for {longest_s} s; a model that measures in a thread of "
+                           "its own while it is measured waits for ever: measure one after another")
+    try:
+        yield
+    finally:
+        _turn.release()
 
 # %%
 #| export
@@ -999,23 +1179,32 @@ def untouched(model):
 
     Gradients are put aside (``grad`` is None inside) and come back after. The *contents* of weights are not copied:
     a forward that writes into its own weights is not undone. NumPy's warnings about NaN and inf are off inside: what
-    the data holds is the caller's affair, not the instrument's. Listeners outside do not hear what happens inside, so
-    a model that is measured while it is being measured does not count the inner instrument's calls as its own.
+    the data holds is the caller's affair, not the instrument's. The room is private: no listener outside hears what
+    happens inside, so a model that is measured while it is being measured does not count the inner instrument's
+    calls as its own. Threads take turns: two instruments at once would spoil each other's numbers, and what each
+    takes down and puts back.
     """
-    things = {id(thing): thing for thing in (*things_in(model), *weights_of(model), default_generator())}
+    with _taking_turns():
+        yield from _left_as_it_was(model)
+
+
+def _left_as_it_was(model):
+    """Take down what the model and the room are like, yield once, and put everything back."""
+    inside = things_in(model)
+    things = {id(thing): thing for thing in (*inside, *_held_among(inside), default_generator())}
     undo = [put_back for thing in things.values() for put_back in _remember(thing)]
     undo += [partial(np.random.set_state, np.random.get_state()), partial(random.setstate, random.getstate())]
     state = thread_state()
-    outside = state.hearers, state.scope_hearers, state.path
+    outside = state.private, state.hearers, state.scope_hearers, state.path
     try:
-        state.hearers, state.scope_hearers, state.path = (), (), ()
+        state.private, state.hearers, state.scope_hearers, state.path = True, (), (), ()
         for thing in things.values():
             if isinstance(thing, Tensor):
                 thing.grad = None
         with np.errstate(all="ignore"):
             yield
     finally:
-        state.hearers, state.scope_hearers, state.path = outside
+        state.private, state.hearers, state.scope_hearers, state.path = outside
         for put_back in undo:
             put_back()
 
@@ -1066,7 +1255,8 @@ def forward_of(model):
     def run(x):
         output = call(x)
         if not isinstance(output, Tensor) and not named_tensors(output):
-            raise TypeError(f"{kind}.forward returned a {type(output).__name__}; want a Tensor")
+            what = f"{kind}.forward" if hasattr(model, "forward") else getattr(model, "__name__", kind)
+            raise TypeError(f"{what} returned a {type(output).__name__}; want a Tensor")
         return output
     return run
 
@@ -1111,7 +1301,7 @@ One <code>with</code> line of four context managers; <code>listen(heard.op, hear
 def run_on_shapes(model, input_shape, dtype=np.float32):
     """Run the model's forward once on shapes only; return what was ``Heard``. Nothing is computed or left changed."""
     heard, run = Heard(), forward_of(model)
-    raise NotImplementedError("run_on_shapes: section 3, cell 18")
+    raise NotImplementedError("run_on_shapes: section 3, cell 21")
 
 # %%
 if __name__ == "__main__":
@@ -1123,10 +1313,12 @@ if __name__ == "__main__":
     def test_run_on_shapes():
         """What is heard, that nothing is computed, that nothing is left behind."""
         heard = run_on_shapes(Sequential(Linear(4, 3), ReLU(), Linear(3, 2)), (7, 4))
-        check("ops in order", [e.op.name for e in heard.events], ["linear", "relu", "linear"])
+        check("ops in order", [e.op.name for e in heard.events], ["linear", "relu", "linear"], {(): "nothing was heard: listen(...) must come after shape_only() and untouched(model)"})
+        check("the output was kept", heard.output is not None, True, {False: "heard.output is not filled in: it is what run(...) returns"})
         check("the output's shape", heard.output.shape, (7, 2))
         check("scopes opened", sum(heard.calls.values()), 4, {0: "scopes were not listened to: listen(heard.op, heard.scope)"})
-        check("the input is hollow: the output holds one number", heard.output.data.strides, (0, 0), {(8, 4): "it was really computed"})
+        check("nothing was computed: the output holds one number", heard.output.data.strides, (0, 0), {(8, 4): "it was really computed"})
+        check("the input is hollow, too: it holds one number", run_on_shapes(lambda x: x, (7, 4)).output.data.strides, (0, 0), {(16, 4): "an input of full size was made; hollow(...) needs none"})
         wide = run_on_shapes(ReLU(), (2,), np.float64)
         check("a float64 run stays one", str(wide.output.dtype), "float64", {"float32": "Tensor(hollow(...)) changed the type: dtype=dtype"})
         check("and the input's type is noted", str(wide.dtype), "float64", {"None": "heard.dtype is not filled in", "<class 'numpy.float64'>": "want np.dtype(dtype)"})
@@ -1142,7 +1334,8 @@ if __name__ == "__main__":
 # %% [markdown]
 """
 **Per sample.** People quote a model's FLOPs for *one* input. Dividing the whole batch by its size is not always whole (a model may also work on its weights), so we run the model with its first axis set to 1. Some models cannot (a
-`reshape(32, -1)` written into them): those run as shaped, and the caller divides. A shape of one axis has no batch. Given: `one_sample`, which also tries whole numbers as input where the model asks for an index.
+`reshape(32, -1)` written into them): those run as shaped, and the caller divides. So does a model that *can* run but hides a batch of its own, as `x + table` with a table of 32 rows: the one sample is stretched to 32 rows, and the whole batch would be counted as one. A
+shape of one axis has no batch. Given: `one_sample`, which notices, and which tries whole numbers as input where the model asks for an index.
 """
 
 # %%
@@ -1158,17 +1351,33 @@ def _run_as_wanted(model, shape):
 
 # %%
 #| export
+def stretches(events, batch):
+    """Return how many ops stretched a first axis of 1 to ``batch``: is there a batch written into the model?"""
+    wide = [event for event in events if batch > 1 and event.out_shape[:1] == (batch,)]
+    return sum({1, batch} <= {shape[0] for shape in event.in_shapes if len(shape) == len(event.out_shape)}
+               for event in wide)
+
+
 def one_sample(model, input_shape):
-    """Return (events, samples): a run on shapes with the first axis 1 or, where the model cannot, as shaped."""
+    """Return (events, samples): a run on shapes with the first axis 1 or, where the model cannot, as shaped.
+
+    It cannot where it raises, or where it stretches one sample to the batch that is written into it.
+    """
     if len(input_shape) == 1:
         return _run_as_wanted(model, input_shape).events, 1
+    batch, refused = input_shape[0], None
     try:
-        return _run_as_wanted(model, (1, *input_shape[1:])).events, 1
+        alone = _run_as_wanted(model, (1, *input_shape[1:])).events
     except Exception as error:
         refused = error  # perhaps this model has its batch size written into it
-    if input_shape[0] == 1:
-        raise refused
-    return _run_as_wanted(model, input_shape).events, input_shape[0]
+        if batch == 1:
+            raise
+    if refused is None and not stretches(alone, batch):
+        return alone, 1
+    shaped = _run_as_wanted(model, input_shape).events
+    if refused is None and stretches(shaped, batch) == stretches(alone, batch):
+        return alone, 1  # it stretches something of its own, whatever the batch
+    return shaped, batch
 
 # %% [markdown]
 """
@@ -1193,13 +1402,16 @@ Sharing 12 coins among 5: <code>if 12 % 5: raise ValueError("12 coins cannot be 
 def count_flops(model, input_shape):
     """Return the FLOPs of one forward pass **per sample**, found by running the model on shapes only.
 
-    The first axis of ``input_shape`` is the batch (a rank-1 shape has none). Every primitive counts; see ``CONVENTION``
-    and ``flop_report``. A bare Tensor costs one FLOP per element of the shape given.
+    The first axis of ``input_shape`` is the batch (a rank-1 shape has none). Every primitive counts; see
+    ``CONVENTION``. A bare Tensor costs one FLOP per element of the shape given. An op without a cost rule adds nothing
+    to the number: ``flop_report(...).uncounted`` and ``Profiler.uncounted`` name it. On shapes there are no values: a
+    model that decides by ``item()`` or ``bool()`` is refused, but one that reads ``x.data`` itself reads zeros, and
+    is counted on the way it takes for zeros; ``profile_forward_pass`` counts the way it takes for your input.
     """
     shape = sizes("input_shape", input_shape)
     if isinstance(model, Tensor):
         return prod(shape)
-    raise NotImplementedError("count_flops: section 3, cell 23")
+    raise NotImplementedError("count_flops: section 3, cell 26")
 
 # %%
 if __name__ == "__main__":
@@ -1228,7 +1440,7 @@ if __name__ == "__main__":
         check("every position of (7,5,4) counts", count_flops(Linear(4, 3), (7, 5, 4)), 120, {24: "the middle axis was dropped", 840: "the batch is in it"})
         check("a skip connection", count_flops(Skip(), (1, 10)), 210, {200: "the skip is missed", 10: "only the addition"})
         check("a model used three times in a row", [count_flops(model, (7, 4)) for _ in range(3)], [39, 39, 39])
-        check("no batch axis", count_flops(Linear(8, 4), (8,)), 64)
+        check("no batch axis", count_flops(Linear(8, 4), (8,)), 64, {8: "the only axis was taken for the batch"})
         check("a bare Tensor, (4, 8)", count_flops(Tensor([1.0]), (4, 8)), 32, {8: "for a bare Tensor the whole shape counts"})
         nameless = ops.op(shape=ops.same_shape)(lambda a: a)
         unpriced = type("Unpriced", (Layer,), {"forward": lambda self, x: nameless(x) + x})()
@@ -1266,7 +1478,7 @@ Sizes of folders: the file <code>a/b/c.txt</code> of 5 bytes adds 5 to <code>()<
 #| export
 def sum_by_scope(events, amount):
     """Return {path: sum of ``amount(event)`` over the events whose scope starts with path}; ``()`` is everything."""
-    raise NotImplementedError("sum_by_scope: section 3, cell 26")
+    raise NotImplementedError("sum_by_scope: section 3, cell 29")
 
 # %% nbgrader={"cell_type": "code", "grade": true, "grade_id": "test-sum-by-scope", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false} tinytorch={"skill": "flops"}
 if __name__ == "__main__":
@@ -1302,6 +1514,30 @@ The report is these sums, arranged and drawn. Given, *skip on first reading* up 
 
 # %%
 #| export
+def rebuilt(cls, plain, **nested):
+    """Build a dataclass from what its ``to_dict`` gave, each of the ``nested`` fields by the function given for it.
+
+    Raises ``TypeError`` or ``ValueError`` that names the first field that is missing, strange or of another type.
+    """
+    if not isinstance(plain, Mapping):
+        raise TypeError(f"{cls.__name__}.from_dict: a {type(plain).__name__} came; want the dict that to_dict() gives")
+    wanted = {field.name: field.type for field in fields(cls)}
+    for name in sorted({*wanted} ^ {*plain}, key=str):
+        raise ValueError(f"{cls.__name__}.from_dict: {name} is {'missing' if name in wanted else 'no field'}; want the "
+                         "dict that to_dict() gives")
+    made = {}
+    for name, kind in wanted.items():
+        value = plain[name]
+        if name in nested and isinstance(value, (list, tuple, Mapping)):
+            value = nested[name](value)
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+            raise TypeError(f"{cls.__name__}.from_dict: {name} is a {type(value).__name__}; want the dict that "
+                            "to_dict() gives")
+        made[name] = value
+    return cls(**made)
+
+# %%
+#| export
 @dataclass
 class LayerCost:
     """One layer's share of a pass: everything that ran while it was open, its children included."""
@@ -1320,6 +1556,15 @@ class LayerCost:
         """Return what of ``field`` ("flops", "parameters", "bytes", "contractions") is in none of the children."""
         return getattr(self, field) - sum(getattr(child, field) for child in self.children)
 
+    def to_dict(self):
+        """Return the tree as plain dicts, lists and numbers, ready for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, plain):
+        """Build the tree again from what ``to_dict`` gave."""
+        return rebuilt(cls, plain, children=lambda some: [cls.from_dict(child) for child in some])
+
 # %%
 #| export
 def _known_flops(event):
@@ -1337,7 +1582,7 @@ class _Tree:
     def __init__(self, model, heard):
         self.layers = {id(thing): thing for thing in things_in(model) if isinstance(thing, Scoped)}
         self.sums = [sum_by_scope(heard.events, amount)
-                     for amount in (_known_flops, _contraction_flops, lambda event: event.num_bytes)]
+                     for amount in (_known_flops, _contraction_flops, event_bytes)]
         self.calls, self.inside, self.holders = heard.calls, {}, {}
         for path in heard.calls:
             self.inside.setdefault(path[:-1], []).append(path)
@@ -1356,7 +1601,8 @@ class _Tree:
             children.append(child)
             own -= set(held)
         costs = [sums.get(path, 0) for sums in self.sums]
-        cost = LayerCost(name, kind, sum(weights.values()), *costs, self.calls.get(path, 1), False, children)
+        parameters = sum(weights.values()) - shown_twice(weights)
+        cost = LayerCost(name, kind, parameters, *costs, self.calls.get(path, 1), False, children)
         for key in (*own, *([] if layer is None else [id(layer)])):
             self.holders.setdefault(key, []).append(cost)
         return cost, weights
@@ -1409,7 +1655,7 @@ def tally(events):
             by_op[name] = by_op.get(name, 0) + price
     return {"total": sum(by_op.values()), "contractions": sum(map(_contraction_flops, events)),
             "by_op": dict(sorted(by_op.items(), key=lambda item: -item[1])), "op_calls": op_calls,
-            "uncounted": uncounted, "bytes_moved": sum(event.num_bytes for event in events), "num_ops": len(events),
+            "uncounted": uncounted, "bytes_moved": sum(map(event_bytes, events)), "num_ops": len(events),
             "widest_op": max((event.num_bytes for event in events), default=0)}
 
 # %%
@@ -1420,7 +1666,8 @@ class FlopReport:
 
     ``uncounted`` names ops without a cost rule and how often they ran; ``never_called`` the layers nothing passed
     through; ``by_layer`` is a tree of ``LayerCost``; ``per_sample`` is ``count_flops`` (None where it does not divide).
-    ``bytes_moved`` is what the ops read and write (a copy that a reshape is forced to make shows only in a real run);
+    ``bytes_moved`` is what the ops read and write, temporaries inside them included (``event_bytes``; a copy that a
+    reshape is forced to make shows only in a real run);
     ``widest_op`` is the most that one op reads and writes: so much memory the pass needs at least.
     """
 
@@ -1449,25 +1696,55 @@ class FlopReport:
         """Return the report as plain dicts, lists and numbers, ready for JSON."""
         return {**asdict(self), "input_shape": list(self.input_shape), "elementwise": self.elementwise}
 
+    @classmethod
+    def from_dict(cls, plain):
+        """Build the report again from what ``to_dict`` gave, also after a way through JSON."""
+        if isinstance(plain, Mapping):
+            plain = {name: value for name, value in plain.items() if name != "elementwise"}
+        return rebuilt(cls, plain, input_shape=tuple, by_layer=LayerCost.from_dict)
+
     def __str__(self):
         return flop_table(self)
 
+    def _repr_html_(self):
+        return flop_html(self)
+
 # %% [markdown]
 """
-The table is drawn last, from the report alone, and fits into 80 columns. It shows as many levels as fit into 40 lines:
+The table is drawn last, from the report alone, and fits into 80 columns; a narrower one writes its numbers shorter. It shows as many levels as fit into 40 lines, and what belongs to a layer but to none of the layers shown inside it stands in a line `(own)`. A notebook that ends in a report gets the same rows as HTML:
 """
 
 # %%
 #| export
-def _rows(cost, levels, indent=0):
-    """Return (label, parameters, FLOPs) of a LayerCost and of its children, ``levels`` deep, own ops as a remainder."""
-    label = " " * indent + cost.name + "*" * cost.shared + (f" {cost.type}" if cost.type != cost.name else "")
-    rows = [(label + (f" x{cost.calls}" if cost.calls > 1 else ""), cost.parameters, cost.flops)]
+def short(number):
+    """Write a count in at most five characters: 950, 12.3K, 4.56M, 1.2G."""
+    units = ["", "K", "M", "G", "T", "P"]
+    while number >= 999.5 and len(units) > 1:
+        number, units = number / 1000, units[1:]
+    return f"{number:.3g}{units[0]}"
+
+# %%
+#| export
+def _rows(cost, levels, depth=0):
+    """Return (depth, label, parameters, FLOPs) of a LayerCost and its children, ``levels`` deep, own parts last."""
+    label = cost.name + "*" * cost.shared + (f" {cost.type}" if cost.type != cost.name else "")
+    rows = [(depth, label + (f" x{cost.calls}" if cost.calls > 1 else ""), cost.parameters, cost.flops)]
     if levels and cost.children:
-        rows += [row for child in cost.children for row in _rows(child, levels - 1, indent + 2)]
-        if cost.own("flops"):
-            rows.append((" " * (indent + 2) + "(own ops)", None, cost.own("flops")))
+        rows += [row for child in cost.children for row in _rows(child, levels - 1, depth + 1)]
+        parameters, flops = max(0, cost.own("parameters")), cost.own("flops")
+        if parameters or flops:
+            rows.append((depth + 1, "(own)", parameters, flops))
     return rows
+
+
+def fitting_rows(report, max_rows):
+    """Return the rows of a report, as many levels of layers as fit into ``max_rows``, and the root in any case."""
+    depths = [_rows(report.by_layer, levels) for levels in range(9)]
+    return next(rows for rows in reversed(depths) if len(rows) <= max_rows or rows is depths[0])
+
+
+def _share(flops, report):
+    return f"{100 * flops / report.total:.1f}" if report.total else "-"
 
 # %%
 #| export
@@ -1476,7 +1753,7 @@ def _short(text, width):
 
 
 def _number(value, width):
-    text = "" if value is None else f"{value:,}"
+    text = f"{value:,}" if width > 9 else short(value)
     return f"{text if len(text) <= width else format(value, '.6e'):>{width}}"
 
 
@@ -1490,16 +1767,36 @@ def _wrap(line, width=80):
 
 # %%
 #| export
-def flop_table(report, max_rows=40):
-    """Draw a ``FlopReport`` as text of at most 80 columns: as many levels of layers as fit into ``max_rows`` lines."""
-    depths = [_rows(report.by_layer, levels) for levels in range(9)]
-    rows = next(rows for rows in reversed(depths) if len(rows) <= max_rows or rows is depths[0])
-    lines = [_short(f"{report.model} on {report.input_shape}", 80),
-             f"{'layer':<36} {'parameters':>15} {'FLOPs':>19} {'%':>5}"]
-    for label, parameters, cost in rows:
-        share = f"{100 * cost / report.total:.1f}" if report.total else "-"
-        lines.append(f"{_short(label, 36):<36} {_number(parameters, 15)} {_number(cost, 19)} {share:>5}")
-    return "\n".join(part for line in (*lines, *_notes(report)) for part in _wrap(line))
+def flop_table(report, max_rows=40, width=80):
+    """Draw a ``FlopReport`` as text: as many levels of layers as fit into ``max_rows`` lines, ``width`` columns wide.
+
+    Below 80 columns (40 at least) numbers are shortened: 12.3K.
+    """
+    wide, width = width >= 80, max(40, width)
+    columns = (15, 19) if wide else (8, 8)
+    room = width - sum(columns) - 8
+    lines = [_short(f"{report.model} on {report.input_shape}", width),
+             f"{'layer':<{room}} {'parameters' if wide else 'params':>{columns[0]}} {'FLOPs':>{columns[1]}} {'%':>5}"]
+    for depth, label, *numbers in fitting_rows(report, max_rows):
+        text = _short("  " * depth + label, room)
+        counts = " ".join(_number(number, column) for number, column in zip(numbers, columns))
+        lines.append(f"{text:<{room}} {counts} {_share(numbers[1], report):>5}")
+    return "\n".join(part for line in (*lines, *_notes(report)) for part in _wrap(line, width))
+
+
+def flop_html(report, max_rows=200):
+    """Draw a ``FlopReport`` as one small HTML table; names are escaped."""
+    from html import escape  # wanted in notebooks only
+
+    cells = ["".join(f'<td style="text-align:{side}">{text}</td>' for side, text in (
+                ("left", f'<span style="padding-left:{depth}em">{escape(label)}</span>'),
+                ("right", f"{parameters:,}"), ("right", f"{flops:,}"), ("right", _share(flops, report))))
+             for depth, label, parameters, flops in fitting_rows(report, max_rows)]
+    head = "".join(f"<th>{title}</th>" for title in ("layer", "parameters", "FLOPs", "%"))
+    rows = "".join(f"<tr>{row}</tr>" for row in cells)
+    notes = "<br>".join(map(escape, _notes(report)))
+    return (f"<table><caption>{escape(report.model)} on {report.input_shape}</caption>"
+            f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table><p>{notes}</p>")
 
 
 def _notes(report):
@@ -1608,8 +1905,8 @@ if __name__ == "__main__":
             model = gpt(D, h, L)
         report = flop_report(model, (1, T, D))
         took = (perf_counter_ns() - start) / 1e9
-        print(f"{name:>12}: {report.contractions:>23,} FLOPs, closed form {gpt_flops(T, D, h, L, 50_257):>23,}, counted in {took:.2f} s; "
-              f"its weights here would fill {4 * report.parameters / 1024**3:,.1f} GB")
+        print(f"{name:>12}: {report.contractions:>23,} FLOPs, counted in {took:.2f} s; its weights would fill {4 * report.parameters / 1024**3:,.1f} GB\n"
+              f"{'closed form':>12}: {gpt_flops(T, D, h, L, 50_257):>23,}")
 
 # %% [markdown]
 """
@@ -1895,11 +2192,85 @@ def _wanted_dtype(model, shape):
 
 
 def weight_arrays(model):
-    """Return the arrays of the model's weights, each memory once."""
+    """Return the arrays of the model's weights, each storage once."""
     return list({storage(w.data): w.data for w in weights_of(model)}.values())
+
+
+def _as_if(own, dtype):
+    return dtype if dtype is not None and own.kind == "f" else own
+
+
+def weight_bytes(model, trainable_only=False, dtype=None):
+    """Return the bytes of the model's weights in their own types, each once; ``dtype``: as if all floats had it."""
+    by_type, dtype = {}, None if dtype is None else np.dtype(dtype)
+    for weight in weights_of(model):
+        if weight.requires_grad or not trainable_only:
+            by_type.setdefault(weight.dtype, {})[storage(weight.data)] = weight.size
+    return sum((sum(sizes.values()) - shown_twice(sizes)) * _as_if(own, dtype).itemsize
+               for own, sizes in by_type.items())
+
+# %% [markdown]
+"""
+A number without its circumstances cannot be compared. Given: `workload` writes down beside every result what was measured, in which mode, on what machine.
+"""
 
 # %%
 #| export
+@lru_cache(maxsize=1)
+def _cpu_name():
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        lines = []
+    named = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    import platform
+
+    return named[0] if named else platform.processor() or platform.machine() or "unknown"
+
+# %%
+#| export
+@lru_cache(maxsize=1)
+def _blas():
+    """Return what knows the loaded BLAS; found once: to look through all libraries takes long."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController().select(user_api="blas")
+
+# %%
+#| export
+def environment():
+    """Return what a measurement depends on beside the model: CPU, Python, NumPy, BLAS and its threads."""
+    import platform  # here, like other imports inside functions: who only counts need not wait for them
+
+    blas = next(iter(_blas().info()), {})  # its threads now
+    return {"device": "cpu", "cpu": _cpu_name(), "python": platform.python_version(), "numpy": np.__version__,
+            "blas": f"{blas.get('internal_api', 'unknown')} {blas.get('version') or ''}".strip(),
+            "blas_threads": int(blas.get("num_threads", 1))}
+
+# %%
+#| export
+def workload(model, x, stages="one call of the model", gradient="no_grad", **more):
+    """Write down what was measured, so that nobody compares unlike runs."""
+    return {"model": type(model).__name__, "shapes": [list(getattr(x, "shape", ()))],
+            "dtypes": [str(getattr(x, "dtype", "unknown"))],
+            "mode": "train" if getattr(model, "training", False) else "eval", "gradient": gradient,
+            **more, "stages": stages, **environment()}
+
+# %%
+#| export
+MEMORY_ASSUMPTIONS = ("bytes come from each array's own dtype", "every buffer counts once, however many views show it",
+                      "parameters and input were there before the pass and count as held throughout")
+MEMORY_OMISSIONS = ("BLAS work space and mapped files, which tracemalloc does not see",
+                    "what else the process held before the pass")
+UNSEEN = "NumPy's buffers: tracemalloc does not see them here, so the peak and what is temporary are too low"
+
+
+@lru_cache(maxsize=1)
+def _sees_buffers():
+    """Say whether a NumPy buffer is traced at its size and at most 1 KiB more; found out once, in up to three tries."""
+    return any(0 <= trace_memory(lambda: np.zeros(2**16, np.uint8)).growth - 2**16 <= 1024 for _ in range(3))
+
+
 def measure_memory(model, input_shape, input_tensor=None):
     """Measure one forward pass in the caller's gradient mode and return bytes in MB (1024²), by kind.
 
@@ -1907,22 +2278,30 @@ def measure_memory(model, input_shape, input_tensor=None):
     backward pass, parameters and input left out (``graph`` says "kept", or "none" under ``no_grad`` or when all is
     frozen); ``temporaries_mb`` at the peak; ``peak_memory_mb`` = parameters + input + traced growth;
     ``memory_efficiency`` = (parameters + input + activations) / peak, 0 to 1. The input is made, unless one is given.
+    ``assumptions`` and ``omissions`` say what was taken for granted and what was left out, ``workload`` what was run.
     """
     x = make_input(model, input_shape) if input_tensor is None else input_tensor
-    run = forward_of(model)
+    if not isinstance(x, Tensor) or not x.size:
+        came = "empty" if isinstance(x, Tensor) else f"a {type(x).__name__}"
+        kind = ValueError if came == "empty" else TypeError
+        raise kind(f"input_tensor is {came}; want a Tensor with numbers in it")
+    run, mode = forward_of(model), "kept where wanted" if thread_state().grad_enabled else "no_grad"
     with untouched(model):
+        seen = _sees_buffers()
         traced = trace_memory(lambda: run(x))
         outputs = [tensor for _, tensor in named_tensors(traced.result)]
         graph = any(tensor.made_by is not None for tensor in outputs)
         own = [thing for thing in things_in(model) if isinstance(thing, np.ndarray)]
         exclude = [x.data, *own, *weight_arrays(model)]
         kept = sum(a.nbytes for a in kept_arrays(outputs, exclude)) if graph else 0
-    parameters = sum(a.nbytes for a in weight_arrays(model))
+    parameters = weight_bytes(model)
     peak = parameters + x.nbytes + max(traced.peak, kept)
     return {"parameter_memory_mb": parameters / MB, "activation_memory_mb": kept / MB, "peak_memory_mb": peak / MB,
             "memory_efficiency": (parameters + x.nbytes + kept) / peak, "input_mb": x.nbytes / MB,
             "output_mb": sum(tensor.nbytes for tensor in outputs) / MB,
-            "temporaries_mb": max(0, traced.peak - max(0, traced.growth)) / MB, "graph": "kept" if graph else "none"}
+            "temporaries_mb": max(0, traced.peak - max(0, traced.growth)) / MB, "graph": "kept" if graph else "none",
+            "assumptions": list(MEMORY_ASSUMPTIONS), "omissions": list(MEMORY_OMISSIONS) + ([] if seen else [UNSEEN]),
+            "workload": workload(model, x, "one forward pass, traced", mode)}
 
 # %%
 if __name__ == "__main__":
@@ -1931,7 +2310,9 @@ if __name__ == "__main__":
     with no_grad():
         none = measure_memory(mlp, (256, 784))
     for key in kept:
-        print(f"{key:>22}: {kept[key]:>8} {none[key]:>8}" if key == "graph" else f"{key:>22}: {kept[key]:8.3f} {none[key]:8.3f}")
+        if key not in ("assumptions", "omissions", "workload"):
+            print(f"{key:>22}: {kept[key]:>8} {none[key]:>8}" if key == "graph" else f"{key:>22}: {kept[key]:8.3f} {none[key]:8.3f}")
+    print("left out:", *kept["omissions"], sep="\n  ")
 
 # %% [markdown]
 """
@@ -1954,6 +2335,41 @@ if __name__ == "__main__":
 
 # %% [markdown]
 """
+That was what is alive *between* layers. A layer made of several ops also has a life inside: read the traced size after each op of attention, without a graph, and you see temporaries come and go. (`show` draws a picture in a notebook; in a terminal it does nothing.)
+"""
+
+# %%
+if __name__ == "__main__":
+    from threadpoolctl import threadpool_limits
+
+
+    def bytes_over(run):
+        """Run once and return (ms, bytes alive, open layers) after each op and after the run, as tracemalloc sees them."""
+        points, start, before = [], perf_counter_ns(), tracemalloc.get_traced_memory()[0]
+
+        def note(end_ns, path):
+            points.append(((end_ns - start) / 1e6, tracemalloc.get_traced_memory()[0] - before, tuple(entry.name for entry in path)))
+
+        with no_grad(), listen(lambda event: note(event.end_ns, event.scope)):
+            result = run()
+        note(perf_counter_ns(), ())
+        return points, result
+
+
+    sentence = Tensor(np.ones((1, 64, 512)))
+    with threadpool_limits(1, user_api="blas"):  # the picture is drawn over time: no op is to wait for a second thread
+        points, mixed = trace_memory(lambda: bytes_over(lambda: contestants["attention"](sentence))).result
+    highest = max(points, key=lambda point: point[1])
+    say(f"{len(points) - 1} ops; most is alive after op {points.index(highest) + 1}: {highest[1] / MB:.2f} MB, {highest[1] / mixed.nbytes:.1f} times the output; "
+        f"when attention has returned, {points[-1][1] / MB:.2f} MB are left")
+    show(pictures.memory_chart, points, "self-attention, 8 heads, on (1, 64, 512), traced")
+
+# %% [markdown]
+"""
+<details><summary>No graph is kept. Why does the curve climb to the very end of the pass, instead of falling after each op?</summary>
+<code>SelfAttention.forward</code> gives its steps names, and a name holds its array until the function returns: <code>q</code>, <code>k</code>, <code>v</code>, <code>scores</code> and <code>mixed</code>, then a copy that <code>reshape</code> must make, and the output. Each is as large as the output here (the scores, 8 · 64 · 64 numbers, too). What comes and goes in between are the scores before they were scaled, and the temporaries of softmax.
+</details>
+
 **Training.** Add up what one step of training holds. Each trainable parameter has a gradient of its own size; SGD with momentum keeps one more array per parameter, Adam two. Those do not depend on the batch. Input, output and kept activations do.
 
 Given: the sum. Take 132 parameters of 8 bytes, Adam, a batch of 12 inputs of 32 and outputs of 4 float64 numbers, nothing kept between: 1,056 + 1,056 + 2,112 + 0 + 3,072 + 384 bytes; the cell below adds them up. Guess first: a batch of 24 takes how many times that?
@@ -1978,7 +2394,7 @@ def training_categories(parameter_bytes, trainable_bytes, state_arrays, activati
 # %%
 if __name__ == "__main__":
     for name, arrays in (("sgd", 0), ("momentum", 1), ("adam", 2)):
-        print(f"{name:>9}: {training_categories(132 * 8, 132 * 8, arrays, 0, 12 * 32 * 8, 12 * 4 * 8)}")
+        say(f"{name:>9}: ", training_categories(132 * 8, 132 * 8, arrays, 0, 12 * 32 * 8, 12 * 4 * 8))
 
 # %% [markdown]
 """
@@ -2037,7 +2453,8 @@ def training_memory(model, input_shape, optimizer="adam", dtype=None):
     if optimizer not in OPTIMIZER_ARRAYS:
         raise ValueError(f"optimizer is {optimizer!r}; want one of {', '.join(OPTIMIZER_ARRAYS)}")
     shape, dtype = sizes("input_shape", input_shape), None if dtype is None else np.dtype(dtype)
-    parameters, trainable, own = _weight_bytes(model, dtype)
+    parameters, trainable = weight_bytes(model, dtype=dtype), weight_bytes(model, trainable_only=True, dtype=dtype)
+    own = np.result_type(*([w.dtype for w in weights_of(model) if w.dtype.kind == "f"] or [np.float32]))
     came = np.dtype(_wanted_dtype(model, shape))
     came = came if came.kind != "f" else dtype or own
     activations, output = _graph_on_shapes(model, Tensor(hollow(shape, came), dtype=came), dtype)
@@ -2051,18 +2468,6 @@ def training_memory(model, input_shape, optimizer="adam", dtype=None):
 
 # %%
 #| export
-def _as_if(own, dtype):
-    return dtype if dtype is not None and own.kind == "f" else own
-
-
-def _weight_bytes(model, dtype):
-    """Return (bytes of all weights, of the trainable ones, their floating type), each memory once."""
-    weights = {storage(w.data): w for w in sorted(weights_of(model), key=lambda w: w.requires_grad)}.values()
-    held = [(w.size * _as_if(w.dtype, dtype).itemsize, w.requires_grad) for w in weights]
-    floats = [w.dtype for w in weights if w.dtype.kind == "f"] or [np.float32]
-    return sum(n for n, _ in held), sum(n for n, wanted in held if wanted), np.result_type(*floats)
-
-
 def _graph_on_shapes(model, x, dtype):
     """Run on shapes with a graph; return (bytes kept between input and output, bytes of the outputs)."""
     run = forward_of(model)
@@ -2082,7 +2487,7 @@ if __name__ == "__main__":
     tiny, totals = Linear(32, 4), []
     for batch in (12, 24):
         held = training_memory(tiny, (batch, 32), optimizer="adam", dtype=np.float64)
-        print(batch, {key: value for key, value in held.items() if isinstance(value, int)})
+        say(f"batch {batch}: ", {key: value for key, value in held.items() if isinstance(value, int)})
         totals.append(held["total_bytes"])
     settle("twice the batch is how many times the memory, small worked case", round(totals[1] / totals[0], 2))
 
@@ -2100,8 +2505,7 @@ if __name__ == "__main__":
         model = gpt(768, 12, 12)
     for batch in (1, 8):
         held = training_memory(model, (batch, 1024, 768))
-        line = ", ".join(f"{key} {value / MB:,.0f}" for key, value in held.items() if isinstance(value, int) and value)
-        print(f"GPT-2 small, batch {batch}, in MB: {line}")
+        say(f"GPT-2 small, batch {batch}, in MB: ", {key.replace("_bytes", ""): round(value / MB) for key, value in held.items() if isinstance(value, int)})
 
 # %% [markdown]
 """
@@ -2148,6 +2552,7 @@ if __name__ == "__main__":
         first_times.append((perf_counter_ns() - start) / 1e6)
     for i, ms in enumerate(first_times):
         print(f"call {i + 1:2d} {ms:8.3f} ms {bar(ms, max(first_times))}")
+    show(pictures.warmup_curve, first_times, "784-128-10 network on (64, 784), its first calls")
 
 # %% [markdown]
 """
@@ -2295,7 +2700,7 @@ if __name__ == "__main__":
 # %%
 if __name__ == "__main__":
     five = [5.1, 5.2, 5.0, 5.3, 50.0]
-    print(f"mean {fmean(five):.2f} ms, and no call took anything like that; sorted: {sorted(five)}, the middle one is {sorted(five)[2]}")
+    print(f"mean {fmean(five):.2f} ms, and no call took anything like that\nsorted {sorted(five)}, the middle one is {sorted(five)[2]}")
 
 # %% [markdown]
 """
@@ -2475,7 +2880,7 @@ def summarize(times_ms):
 
 # %%
 if __name__ == "__main__":
-    print(summarize(five))
+    say("five calls: ", summarize(five))
     for n in (71, 72):
         print(f"{n} samples do not support {summarize([float(i) for i in range(n)])['unsupported']}")
 
@@ -2483,7 +2888,7 @@ if __name__ == "__main__":
 """
 ### The whole instrument
 
-What is left is care, and it is given. Read it, for each line answers something that goes wrong in practice:
+What is left is care, and it is given. Each line of this list answers something that goes wrong in practice. Read the list, run the two cells below it, and of the code read `quiet`, `_spread_samples` and `_doubts`; the rest *skip on first reading*, down to the cell that prints a table.
 
 - **garbage**: Python's collector may stop the world in the middle of a sample. Collect once before, keep it off, put it back on only if it was on, whatever happens.
 - **neighbours**: consecutive samples resemble each other (a noisy second makes thirty slow samples). Samples are spread over a stretch of time; the gaps are filled with *untimed calls*, not with sleep: a machine that dozed off may need a while to wake up (the cell after the next measures yours).
@@ -2527,8 +2932,8 @@ def quiet():
     """Collect garbage once, then keep the collector off inside the block; it goes back on only if it was on."""
     was_on = gc.isenabled()
     gc.collect()
-    gc.disable()
     try:
+        gc.disable()
         yield
     finally:
         if was_on:
@@ -2597,45 +3002,34 @@ def _spread_samples(call, iterations, block, budget_ns=60_000_000):
 
 # %%
 #| export
+def reading(clock):
+    """Return a function that reads a handed clock; ``TypeError`` unless it gives a number of nanoseconds."""
+    if not callable(clock):
+        raise TypeError(f"clock is {clock!r}; want a function without arguments that returns nanoseconds")
+
+    def read():
+        now = clock()
+        if not isinstance(now, (int, float, np.integer, np.floating)) or not abs(now) < 2**62:  # nan is not smaller
+            raise TypeError(f"the clock gave {now!r}; want nanoseconds, a number below 2**62")
+        return now
+    return read
+
+# %%
+#| export
 def _sample(checked, bare, warmup, iterations, clock):
     """Take the samples: (times in ns, first call in ns, block size, warmup calls, whether warmup settled)."""
     if clock is not None:  # a handed clock: nothing calibrated, nothing in blocks, exactly two reads a sample
+        clock = reading(clock)
         first = time_calls(checked, 0, min(warmup, 1), clock)
         times = time_calls(checked, max(warmup - 1, 0), iterations, clock)
         return times, (first or times)[0], 1, warmup, None
     first = time_calls(checked, 0, 1, perf_counter_ns)[0]
-    calls, settled, typical = _warm_up(bare, warmup - 1) if warmup > 1 else (0, False, first)
+    if warmup > 1:
+        calls, settled, typical = _warm_up(bare, warmup - 1)
+    else:  # the first call is no measure of how long the next ones take: a millisecond of them says how many in a block
+        (calls, _, typical), settled = _warm_up(bare, 1, 1_000_000), None
     block = block_size(typical)
     return _spread_samples(bare, iterations, block), first, block, calls + 1, settled
-
-# %%
-#| export
-@lru_cache(maxsize=1)
-def _cpu_name():
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        lines = []
-    named = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return named[0] if named else platform.processor() or platform.machine() or "unknown"
-
-# %%
-#| export
-def environment():
-    """Return what a measurement depends on beside the model: CPU, Python, NumPy, BLAS and its threads."""
-    blas = next((lib for lib in threadpool_info() if lib["user_api"] == "blas"), {})
-    return {"device": "cpu", "cpu": _cpu_name(), "python": platform.python_version(), "numpy": np.__version__,
-            "blas": f"{blas.get('internal_api', 'unknown')} {blas.get('version') or ''}".strip(),
-            "blas_threads": int(blas.get("num_threads", 1))}
-
-# %%
-#| export
-def workload(model, x, stages="one call of the model", gradient="no_grad", **more):
-    """Write down what was measured, so that nobody compares unlike runs."""
-    return {"model": type(model).__name__, "shapes": [list(getattr(x, "shape", ()))],
-            "dtypes": [str(getattr(x, "dtype", "unknown"))],
-            "mode": "train" if getattr(model, "training", False) else "eval", "gradient": gradient,
-            **more, "stages": stages, **environment()}
 
 # %% [markdown]
 """
@@ -2661,6 +3055,17 @@ def _outliers(times):
 
 # %%
 #| export
+def _busy():
+    """Return a doubt, in a list, when more wants to run than this machine has processors (where that is known)."""
+    try:
+        load, processors = os.getloadavg()[0], len(os.sched_getaffinity(0))
+    except (AttributeError, OSError):
+        return []
+    return [f"the machine is busy: {load:.1f} programs at a time want its {processors} processors, and a product whose "
+            "other BLAS thread waits takes many times as long"] if load > 1.5 * processors else []
+
+# %%
+#| export
 def _doubts(stats, traced):
     """Return one sentence for each reason to trust these numbers less."""
     median, said = stats["median"], []
@@ -2676,36 +3081,27 @@ def _doubts(stats, traced):
     if stats["outliers"]["severe"]:
         count = stats["outliers"]["severe"]
         said.append(f"{count} severe outlier(s), up to {stats['max']:.3g} ms; counted, not dropped")
-    if not stats["stable"]:
+    if stats["samples"] == 1:
+        said.append("a single sample says nothing of spread or drift: its std and iqr are no measurements")
+    elif not stats["stable"]:
         said.append("not stable: the first and the second half of the run disagree by more than a tenth")
     if stats["lag1"] > 0.5:
         said.append(f"neighbours hang together (lag-1 {stats['lag1']:.2f}): the interval is of this run only")
-    if stats["warmup_stable"] is False and stats["warmup_calls"] > 1:
+    if stats["warmup_stable"] is False:
         said.append("the times were still falling when the warmup budget ended")
     return said
 
 # %% [markdown]
 """
-And together. The result is plain data: `stats["median"]` and `stats.median` are the same, and it can be written as JSON.
+And together. The result is a plain dict, which can be written as JSON.
 """
-
-# %%
-#| export
-class LatencyStatistics(dict):
-    """What was measured, all in milliseconds: ``stats["median"]`` or ``stats.median``; see ``latency_statistics``."""
-
-    def __getattr__(self, name):
-        try:
-            return self[name]
-        except KeyError:
-            raise AttributeError(f"latency statistics have no {name!r}; there are {', '.join(self)}") from None
 
 # %%
 #| export
 def _statistics(times, first, block, warmup_calls, settled, clock):
     """Make the result of the raw samples (ns): what they say, then what speaks against it."""
     ms = [max(t, 0) / 1e6 for t in times]
-    stats = LatencyStatistics(summarize(ms))
+    stats = summarize(ms)
     halves = [percentile(half, 50) for half in (ms[:len(ms) // 2], ms[len(ms) // 2:]) if half]
     shortest_ms = 0.0 if clock is not None else 100 * clock_facts().resolution_ns / block / 1e6
     if block > 1:
@@ -2741,9 +3137,10 @@ def latency_statistics(model, input_tensor, warmup=10, iterations=100, *, clock=
     traced = tracemalloc.is_tracing()
     with untouched(model), gradients(False), quiet():
         stats = _statistics(*_sample(checked, bare, warmup, iterations, clock), clock)
-    stats["warnings"] = _doubts(stats, traced)
-    if thread_state().hearers:
-        stats["warnings"].append("somebody listens at the door: these times include the listener")
+    stats["warnings"] = _doubts(stats, traced) + (_busy() if clock is None else [])
+    if is_heard():
+        stats["warnings"].append("somebody listens at the door: the calls timed here are kept from it, but ops in "
+                                 "threads that the model starts may be heard, and slower for it")
     stats["workload"] = workload(model, input_tensor, warmup=warmup, iterations=iterations)
     return stats
 
@@ -2757,8 +3154,16 @@ def measure_latency(model, input_tensor, warmup=10, iterations=100, *, clock=Non
 if __name__ == "__main__":
     clock = HandedClock()
     exact = latency_statistics(takes(clock, 49, 5.1, 5.2, 5.0, 5.3, 50.0), picture, warmup=1, iterations=5, clock=clock)
-    print(f"handed clock: median {exact.median} ms, mean {exact.mean:.2f} ms, first call {exact.first_call} ms, unsupported {exact.unsupported}")
+    print(f"handed clock: median {exact['median']} ms, mean {exact['mean']:.2f} ms, first call {exact['first_call']} ms, unsupported {exact['unsupported']}")
     print(*exact["warnings"], sep="\n")
+
+# %%
+#| export
+def _said(warnings):
+    """Return warnings as lines of at most 80 columns, each marked with an exclamation mark."""
+    from textwrap import fill
+
+    return [fill(text, 80, initial_indent="! ", subsequent_indent="  ") for text in warnings]
 
 # %%
 #| export
@@ -2773,11 +3178,31 @@ def latency_table(stats):
              f"first  {stats['first_call']:10.4g} ms   {stats['samples']} samples, {stats['samples_are']}"]
     if "*" in star.values():
         lines.append("* more samples, or single calls, are needed to support this percentile")
-    return "\n".join(lines + [f"! {text}" for text in stats["warnings"]])
+    return "\n".join(lines + _said(stats["warnings"]))
 
 # %%
 if __name__ == "__main__":
-    print(latency_table(latency_statistics(fresh, picture, warmup=5, iterations=40)))
+    forty = latency_statistics(fresh, picture, warmup=5, iterations=40)
+    print(latency_table(forty))
+    show(pictures.latency_histogram, forty)
+
+
+    def tell_doubts(name, stats):
+        """Print the doubts that a measurement carries, if there are any, each in its first words."""
+        if stats["warnings"]:
+            say(f"  ! {name}: " + "; ".join(doubt.split(":")[0].split(";")[0] for doubt in stats["warnings"]))
+
+# %% [markdown]
+"""
+**What if** BLAS may use one thread only? Where the machine is yours, a product gets slower. Where others use it too (the doubts above say so), it may get *many times faster*: a product in two threads is ready when the slower thread is, and a thread that waits for its processor waits for milliseconds. If that is what you see, start Python with `OPENBLAS_NUM_THREADS=1` for the rest of this notebook (measured limits are kept for each number of threads), and say so with your results.
+"""
+
+# %%
+if __name__ == "__main__":
+    for threads in (None, 1):
+        with threadpool_limits(threads, user_api="blas"):
+            timed = latency_statistics(fresh, picture, warmup=2, iterations=15)
+        print(f"{timed['workload']['blas_threads']} BLAS thread(s): median {timed['median']:8.4f} ms, slowest {timed['max']:8.4f} ms")
 
 # %% [markdown]
 """
@@ -2792,14 +3217,14 @@ if __name__ == "__main__":
 if __name__ == "__main__":
     runs = [latency_statistics(fresh, picture, warmup=2, iterations=15) for _ in range(2)]
     for run in runs:
-        print(f"median {run.median:.4f} ms, 95 % interval {run.ci95[0]:.4f} to {run.ci95[1]:.4f}")
-    apart = runs[0].ci95[0] > runs[1].ci95[1] or runs[1].ci95[0] > runs[0].ci95[1]
+        print(f"median {run['median']:.4f} ms, 95 % interval {run['ci95'][0]:.4f} to {run['ci95'][1]:.4f}")
+    apart = runs[0]['ci95'][0] > runs[1]['ci95'][1] or runs[1]['ci95'][0] > runs[0]['ci95'][1]
     print("the intervals do not overlap: the same code 'differs'" if apart else "the intervals overlap, this time")
     settle("two timings of the same code: do their intervals overlap", "no" if apart else "yes")
 
 # %% [markdown]
 """
-**For a real model.** A service promises "p99 under 200 ms". With 20 test requests the p99 *is* the slowest request of the afternoon. With 368 you may begin to speak. And the two people from the beginning? Both read their clock rightly; one said a
+**For a real model.** A service promises "p99 under 200 ms". With 20 test requests the p99 is, within a hair, the slowest request of the afternoon. With 368 you may begin to speak. And the two people from the beginning? Both read their clock rightly; one said a
 median, one a mean.
 """
 
@@ -2815,18 +3240,21 @@ median, one a mean.
 # %%
 if __name__ == "__main__":
     numbers, answer = np.random.default_rng(0).standard_normal((2, 1_000_000)).astype(np.float32)
-    left, right, product = np.random.default_rng(0).standard_normal((3, 384, 384)).astype(np.float32)
-    reached = {}
+    left, right, product = np.random.default_rng(0).standard_normal((3, 192, 192)).astype(np.float32)
+    reached, took_ms = {}, {}
     for name, function, flop_count in (("ReLU of 1,000,000", lambda: np.maximum(numbers, 0, out=answer), 1_000_000),
-                                       ("384 x 384 product", lambda: np.matmul(left, right, out=product), 2 * 384**3)):
-        ms = percentile(time_calls(function, 3, 15, perf_counter_ns), 50) / 1e6
-        reached[name] = flop_count / ms / 1e6
+                                       ("192 x 192 product", lambda: np.matmul(left, right, out=product), 2 * 192**3)):
+        with threadpool_limits(1, user_api="blas"):  # one thread each, and the best of 60 calls: what can this machine do?
+            ms = min(time_calls(function, 3, 60, perf_counter_ns)) / 1e6
+        reached[name], took_ms[name] = flop_count / ms / 1e6, ms
         print(f"{name}: {ms:6.3f} ms for {flop_count:>11,} FLOPs: {reached[name]:7.2f} GFLOP/s")
-    print(f"the product reaches {reached['384 x 384 product'] / reached['ReLU of 1,000,000']:.0f} times the rate of ReLU")
+    relu_ms, product_ms = took_ms.values()
+    print(f"the product: {reached['192 x 192 product'] / reached['ReLU of 1,000,000']:.0f} times the rate of ReLU, "
+          f"{2 * 192**3 / 1e6:.1f} times its FLOPs, {product_ms / relu_ms:.2f} times its time")
 
 # %% [markdown]
 """
-Same machine, same minute, and two rates that far apart. ReLU does not compute slowly; it *waits for memory*. Every function pays two bills at once: it computes at most at the machine's **peak** (GFLOP/s), and it moves bytes at most at the **bandwidth**
+Same machine, same minute, and two rates that far apart. ("Fewer FLOPs is faster", people say: look at the last line.) ReLU does not compute slowly; it *waits for memory*. Every function pays two bills at once: it computes at most at the machine's **peak** (GFLOP/s), and it moves bytes at most at the **bandwidth**
 (GB/s). The larger bill is its time:
 
 ```
@@ -2846,7 +3274,7 @@ This picture is the **roofline** (Williams, Waterman and Patterson, 2009). *Inte
 
 "Memory-bound" does **not** mean "uses much memory": a function that touches 4 kB can be memory-bound, and one that fills 10 GB compute-bound. It means: *for each byte moved there is too little to compute*.
 
-Given: the machine as plain data. `bandwidth_gbs` is a number, or a table from *footprint* (how many bytes the function touches) to GB/s, for small things live in the caches, which are faster than main memory. `dispatch_us` comes in a moment.
+Given: the machine as plain data. `bandwidth_gbs` is a number, or a table from *footprint* (how many bytes the function touches) to GB/s, for small things live in the caches, which are faster than main memory. `dispatch_us` and the other fields come in a moment; of the code below only the first three fields and `bandwidth` matter now.
 """
 
 # %%
@@ -2856,7 +3284,8 @@ class MachineLimits:
     """What a machine can do at most: float32 peak, bandwidth (a number or {footprint in bytes: GB/s}), cost of an op.
 
     ``transcendental_gops`` is the rate of exp and its like in 10^9 a second, None where it does not matter. ``source``
-    says where the numbers come from.
+    says where the numbers come from. ``product_gflops``, {FLOPs of one product: GFLOP/s}, is what products of a size
+    reach, where that is known. ``spread``: how far the median of the peak's timings lay below the best, 0 to 1.
     """
 
     peak_gflops: float
@@ -2864,24 +3293,44 @@ class MachineLimits:
     dispatch_us: float
     transcendental_gops: float | None = None
     source: str = "handed in"
+    product_gflops: Mapping | None = None
+    spread: float | None = None
 
     def __post_init__(self):
         rates = self.bandwidth_gbs if isinstance(self.bandwidth_gbs, Mapping) else {0: self.bandwidth_gbs}
         for what, value in (("peak_gflops", self.peak_gflops), *(("bandwidth_gbs", rate) for rate in rates.values()),
-                            ("transcendental_gops", self.transcendental_gops or 1.0)):
+                            *(("product_gflops", rate) for rate in (self.product_gflops or {}).values()),
+                            ("transcendental_gops", self.transcendental_gops)):
+            if value is None and what == "transcendental_gops":
+                continue
             if amount(what, value) <= 0:
                 raise ValueError(f"{what} is {value}; want more than 0")
         if not rates:
             raise ValueError("bandwidth_gbs is an empty table; want at least one footprint with its GB/s")
         amount("dispatch_us", self.dispatch_us)
+        for what, table in (("bandwidth_gbs", rates), ("product_gflops", self.product_gflops or {})):
+            for size in table:
+                amount(f"a size in the table {what}", size)
+        if self.spread is not None and amount("spread", self.spread) > 1:
+            raise ValueError(f"spread is {self.spread}; want 0 to 1, or None where it is not known")
+        if not isinstance(self.source, str):
+            raise TypeError(f"source is {self.source!r}; want text that says where the numbers come from")
 
     def bandwidth(self, footprint):
         """Return GB/s for a function that touches ``footprint`` bytes: straight lines over log(bytes) in the table."""
         if not isinstance(self.bandwidth_gbs, Mapping):
             return self.bandwidth_gbs
-        known = sorted(self.bandwidth_gbs)
-        rates_there = [self.bandwidth_gbs[size] for size in known]
-        return float(np.interp(np.log(max(footprint, 1)), np.log(np.maximum(known, 1)), rates_there))
+        return between(self.bandwidth_gbs, footprint)
+
+    def product_rate(self, product):
+        """Return the GFLOP/s that products of ``product`` FLOPs each reach; the peak where no table says otherwise."""
+        return between(self.product_gflops, product) if self.product_gflops and product else self.peak_gflops
+
+
+def between(table, size):
+    """Look up ``size`` in {size: value}: straight lines over log(size), the ends' values beyond them."""
+    known = sorted(table)
+    return float(np.interp(np.log(max(size, 1)), np.log(np.maximum(known, 1)), [table[one] for one in known]))
 
 # %%
 #| export
@@ -2898,7 +3347,7 @@ def amount(what, value):
     """Return ``value`` if it is a finite number of at least 0; a sentence otherwise."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise TypeError(f"{what} is {value!r}; want a number")
-    if not (isfinite(value) and value >= 0):
+    if not 0 <= value < 1e300:
         raise ValueError(f"{what} is {value}; want a finite number of at least 0")
     return value
 
@@ -2959,6 +3408,8 @@ if __name__ == "__main__":
         check("a 4,096 product", roofline(2 * 4096**3, 3 * 4096**2 * 4, gpu)["regime"], "compute")
         check("the same on a machine with a slow processor", roofline(10**9, 8 * 10**9, MachineLimits(50, 900, 5))["regime"], "compute", {"memory": "the verdict must move when the machine does"})
         check("nothing at all", roofline(0, 0, gpu)["time_floor_ms"], 0.0)
+        caches = MachineLimits(100, {1_000: 400, 1_000_000: 10}, 5)
+        check("a megabyte, 1,000 bytes at a time: ms to move", roofline(0, 10**6, caches, 1_000)["memory_ms"], 0.0025, {0.1: "the footprint was ignored: `bandwidth` is looked up for you"})
 
 
     test_roofline()
@@ -2967,7 +3418,7 @@ if __name__ == "__main__":
 """
 ### Your machine
 
-Nobody's data sheet is used: the limits are measured, here. **Peak**: products of square float32 matrices of 256, 512 and 1,024 into a ready array, the best of all. **Bandwidth**: `np.add` into a ready array, over five footprints from cache to main memory. **Dispatch**: what one op costs on a single
+Nobody's data sheet is used: the limits are measured, here. **Peak**: products of square float32 matrices from 16 to 1,024 wide into a ready array; the best of all is the peak, and the rate of each size is kept, for small products never come near it. **Bandwidth**: `np.add` into a ready array, over five footprints from cache to main memory. **Dispatch**: what one op costs on a single
 number, when there is nothing to compute. **Transcendentals**: `exp` has a ceiling of its own.
 
 Given, all of it (*skip on first reading* down to the cell that prints your machine), with a small cache so that it happens once per machine: the file lies in your user cache folder (or in the folder that `TINYTORCH_CACHE` names) under a key made of CPU, BLAS, threads and NumPy version.
@@ -2987,20 +3438,33 @@ def _best_ns(function, repeats, inner=1):
 
 # %%
 #| export
-def _measure_peak(sizes=(256, 512, 1024), budget_ns=300_000_000):
-    """Measure GFLOP/s of float32 products, the best over sizes: with all BLAS threads, or one where they wait."""
-    best, start, each = 0.0, perf_counter_ns(), budget_ns // (2 * len(sizes))
+def _timings_ns(function, repeats):
+    """Return sorted ns of several calls."""
+    return sorted(_best_ns(function, 1) for _ in range(repeats))
+
+
+def _measure_products(sizes=(16, 32, 64, 128, 256, 512, 1024), budget_ns=400_000_000):
+    """Measure float32 products of each size: ({FLOPs of one: best GFLOP/s}, how far the peak's median was below it).
+
+    With all BLAS threads or one, whichever is faster; small products by the stack, so that the call hardly counts.
+    """
+    from threadpoolctl import threadpool_limits
+
+    found, start, each = {}, perf_counter_ns(), budget_ns // (2 * len(sizes))
     for n in sizes:
-        a, b, out = np.random.default_rng(0).standard_normal((3, n, n)).astype(np.float32)
-        product = partial(np.matmul, a, b, out=out)
+        stack = max(1, 128**3 // n**3)
+        a, b, out = np.random.default_rng(0).standard_normal((3, stack, n, n)).astype(np.float32)
+        product, timings = partial(np.matmul, a, b, out=out), []
         for threads in (None, 1):
             with threadpool_limits(threads, user_api="blas"):
                 first = _best_ns(product, 1)
-                ns = min(first, _best_ns(product, int(max(1, min(24, each // max(first, 1))))))
-            best = max(best, 2 * n**3 / max(ns, 1))
+                timings.append(_timings_ns(product, int(max(2, min(24, each // max(first, 1))))))
+        best = min(timings)
+        rate = 2 * n**3 * stack / max(best[0], 1)
+        found[2 * n**3] = (rate, 1 - best[0] / max(best[len(best) // 2], 1))
         if perf_counter_ns() - start > budget_ns:
-            break  # a slow machine: the largest size would take seconds
-    return best
+            break  # a slow machine: the next size would take seconds
+    return {size: rate for size, (rate, _) in found.items()}, max(found.values())[1]
 
 # %%
 #| export
@@ -3056,7 +3520,8 @@ def _cache_file():
 
 # %%
 #| export
-_CACHED = ("peak_gflops", "dispatch_us", "transcendental_gops", "source")
+_CACHED = ("peak_gflops", "dispatch_us", "transcendental_gops", "source", "spread")
+_CACHED_TABLES = ("bandwidth_gbs", "product_gflops")
 
 
 def _read_cache():
@@ -3070,10 +3535,10 @@ def _read_cache():
 # %%
 #| export
 def _from_cache(entry):
-    """Return the ``MachineLimits`` of a cache entry, or None when it does not hold any."""
+    """Return the ``MachineLimits`` of a cache entry, or None when it does not hold all of them."""
     try:
-        table = {int(size): rate for size, rate in entry["bandwidth_gbs"].items()}
-        return MachineLimits(bandwidth_gbs=table, **{name: entry[name] for name in _CACHED})
+        tables = {name: {int(size): rate for size, rate in entry[name].items()} for name in _CACHED_TABLES}
+        return MachineLimits(**tables, **{name: entry[name] for name in _CACHED})
     except (KeyError, TypeError, ValueError, AttributeError):
         return None
 
@@ -3081,8 +3546,10 @@ def _from_cache(entry):
 #| export
 def _write_cache(key, limits):
     """Put limits into the cache, whole or not at all; a place that cannot be written is left alone."""
+    import tempfile
+
     entry = {name: getattr(limits, name) for name in _CACHED}
-    entry["bandwidth_gbs"] = {str(size): rate for size, rate in limits.bandwidth_gbs.items()}
+    entry |= {name: {str(size): rate for size, rate in getattr(limits, name).items()} for name in _CACHED_TABLES}
     temporary = None
     try:
         file = _cache_file()
@@ -3092,7 +3559,10 @@ def _write_cache(key, limits):
             temporary = out.name
             out.write(text)
         os.replace(temporary, file)
+        temporary = None
     except (OSError, ValueError, RuntimeError):
+        pass
+    finally:  # also when Ctrl-C comes
         if temporary:
             Path(temporary).unlink(missing_ok=True)
 
@@ -3112,55 +3582,43 @@ def machine_limits(refresh=False):
         _known_limits[key] = kept
     if refresh or key not in _known_limits:
         where = f"{here['cpu']}, {here['blas']}, {here['blas_threads']} threads"
-        source = f"measured {time.strftime('%Y-%m-%d')}: {where}"
-        _known_limits[key] = MachineLimits(_measure_peak(), _measure_bandwidth(), _measure_dispatch(),
-                                           _measure_transcendentals(), source)
+        products, spread = _measure_products()
+        source = f"measured {time.strftime('%Y-%m-%d')}: {where}; peak: median {spread:.0%} below the best"
+        _known_limits[key] = MachineLimits(max(products.values()), _measure_bandwidth(), _measure_dispatch(),
+                                           _measure_transcendentals(), source, products, spread)
         _write_cache(key, _known_limits[key])
     return _known_limits[key]
 
 # %%
 if __name__ == "__main__":
     here = machine_limits()
-    print(here.source)
+    say(here.source)
     print(f"peak {here.peak_gflops:.0f} GFLOP/s, one op costs {here.dispatch_us:.1f} µs, exp {here.transcendental_gops:.1f} · 10⁹ a second")
     for size, rate in here.bandwidth_gbs.items():
         print(f"{size / 1024**2:7.2f} MB {rate:6.1f} GB/s {bar(rate, max(here.bandwidth_gbs.values()), 40)}")
+    for size, rate in sorted(here.product_gflops.items()):
+        print(f"{round((size / 2) ** (1 / 3)):4d} wide {rate:6.1f} GFLOP/s {bar(rate, here.peak_gflops, 40)}")
 
 # %% [markdown]
 """
-Now your own roofline, with three layers on it. The roof is drawn for main memory (its left slope would lie higher for what fits into the caches). `R` a ReLU, `L` a `Linear(512, 512)` on one row, `B` the same on 256 rows. A point above the roof means that the roof was measured in a bad moment: `machine_limits(refresh=True)` measures it anew:
+Now your own roofline, with three layers on it: a ReLU on a million numbers, a `Linear(512, 512)` on one row, and the same on 256 rows. A point above the roof means that the roof was measured in a bad moment: `machine_limits(refresh=True)` measures it anew. A large product far *below* it means, more often than not, that the machine has other work: a product in two threads waits for the slower one. The doubts say so:
 """
 
 # %%
 if __name__ == "__main__":
-    def draw_roofline(limits, points, columns=68, rows=12):
-        """Print the roof, log against log, and points given as {letter: (intensity, gflops)}."""
-        slow = min(limits.bandwidth_gbs.values()) if isinstance(limits.bandwidth_gbs, dict) else limits.bandwidth_gbs
-        low, high = np.log10(limits.peak_gflops) - 3.2, np.log10(limits.peak_gflops) + 0.2
-        grid = [[" "] * columns for _ in range(rows)]
-
-        def put(intensity, gflops, letter):
-            column = round((np.log10(intensity) + 1.3) / 4.3 * (columns - 1))
-            row = rows - 1 - round((np.log10(max(gflops, 1e-9)) - low) / (high - low) * (rows - 1))
-            if 0 <= row < rows and 0 <= column < columns:
-                grid[row][column] = letter
-
-        for intensity in 10 ** np.linspace(-1.3, 3, columns):
-            put(intensity, min(limits.peak_gflops, intensity * slow), "·")
-        for letter, (intensity, gflops) in points.items():
-            put(intensity, gflops, letter)
-        print(f"GFLOP/s, up to {limits.peak_gflops:.0f}", *("".join(row).rstrip() for row in grid), "─" * columns, sep="\n")
-        print(f"FLOPs per byte, from 0.05 to 1,000; the ridge is at {limits.peak_gflops / slow:.1f}")
-
-
-    on_roof = {}
-    for letter, layer, shape in (("R", ReLU(), (1000, 1000)), ("L", Linear(512, 512), (1, 512)), ("B", Linear(512, 512), (256, 512))):
+    on_roof = []
+    for name, layer, shape in (("ReLU, 1,000,000", ReLU(), (1000, 1000)), ("Linear, 1 row", Linear(512, 512), (1, 512)), ("Linear, 256 rows", Linear(512, 512), (256, 512))):
         sent, heard = Tensor(np.ones(shape)), []
         with listen(heard.append):
             layer(sent)
         done, moved = sum(event_flops(event) for event in heard), sum(event.num_bytes for event in heard)
-        on_roof[letter] = done / moved, done / measure_latency(layer, sent, 3, 15) / 1e6
-    draw_roofline(here, on_roof)
+        timed = latency_statistics(layer, sent, 3, 15)
+        tell_doubts(name, timed)
+        ms = timed["median"]
+        on_roof.append({"name": name, "type": name, "depth": 0, "flops": done, "bytes": moved, "self_ms": ms})
+        under = roofline(done, moved, here)
+        print(f"{name:>16}: {under['intensity']:7.2f} FLOPs a byte, {done / ms / 1e6:8.2f} GFLOP/s of {under['attainable_gflops']:6.2f} attainable; nearer roof {under['regime']}")
+    show(pictures.roofline_chart, here, on_roof, {"model": "three layers", **environment()})
 
 # %% [markdown]
 """
@@ -3174,7 +3632,7 @@ if __name__ == "__main__":
     floor_ms = roofline(1, 12, here)["time_floor_ms"]
     bare_us, inside_us = _dispatch_costs()
     print(f"measured {sum_ms * 1e6:,.0f} ns; the roofs explain {floor_ms * 1e6:.2f} ns of it")
-    print(f"dispatch: a bare op {bare_us * 1e3:,.0f} ns, an op inside a layer of its own {inside_us * 1e3:,.0f} ns; the model below takes their mean for every op")
+    say(f"dispatch: a bare op {bare_us * 1e3:,.0f} ns, an op inside a layer of its own {inside_us * 1e3:,.0f} ns; the model below takes their mean for every op")
 
 # %% [markdown]
 """
@@ -3185,7 +3643,7 @@ t  =  number of ops * dispatch  +  max( flops / peak ,  bytes / bandwidth )
          overhead                      compute              memory
 ```
 
-Given: `Work`, what a stretch of computation amounts to, and its three floors in milliseconds.
+Given: `Work`, what a stretch of computation amounts to, and its three floors in milliseconds. Where the limits know what products of a size reach, contractions are taken at that rate: many small products never come near the peak.
 """
 
 # %%
@@ -3200,15 +3658,20 @@ class Work(NamedTuple):
     transcendentals: int = 0
     footprint: float | None = None  # bytes that the typical op touches; None: all that moved
     uncounted: tuple = ()
+    product: float | None = None  # FLOPs of the typical single product; None: unknown, large enough for the peak
 
 # %%
 #| export
 def time_floors(work, limits):
-    """Return what each limit alone would need, in ms: {"overhead": ..., "compute": ..., "memory": ...}."""
+    """Return what each limit alone would need, in ms: {"overhead": ..., "compute": ..., "memory": ...}.
+
+    Contractions are taken at the rate that products of their size reach, where the limits know it.
+    """
     roof = roofline(work.flops, work.bytes_moved, limits, work.footprint)
     special = work.transcendentals / limits.transcendental_gops / 1e6 if limits.transcendental_gops else 0.0
-    return {"overhead": work.num_ops * limits.dispatch_us / 1e3, "compute": max(roof["compute_ms"], special),
-            "memory": roof["memory_ms"]}
+    products = work.contractions / limits.product_rate(work.product) / 1e6
+    return {"overhead": work.num_ops * limits.dispatch_us / 1e3,
+            "compute": max(roof["compute_ms"], products, special), "memory": roof["memory_ms"]}
 
 # %%
 #| export
@@ -3281,6 +3744,10 @@ if __name__ == "__main__":
         check("the product in 9 ms", verdict(product, 9.0, machine)["limited_by"], "unexplained", {"compute": "the verdict must move when the measured time does"})
         check("400 small ops, 2 ms of each", verdict(Work(2 * 10**8, 0, 400), 4.0, machine)["limited_by"], "mixed")
         check("the ReLU where memory is fast", verdict(relu, 0.012, MachineLimits(100, 2000, 1))["bottleneck"], "compute", {"memory": "the verdict must move when the machine does"})
+        slow_products = MachineLimits(100, 20, 5, product_gflops={1_000: 1})
+        small = Work(10**6, 8 * 10**6, contractions=10**6, product=1_000)
+        check("a thousand small products in 1 ms", verdict(small, 1.0, slow_products)["limited_by"], "compute")
+        check("and the nearer of the two roofs", verdict(small, 1.0, slow_products)["bottleneck"], "memory", {"compute": "bottleneck is the regime of roofline, which knows the peak only; not the larger floor"})
         check("an overhead never above 1", verdict(tiny, 0.001, machine)["overhead_fraction"], 1.0, {5.0: "more than all of it"})
         check("a time of 0", verdict(tiny, 0.0, machine)["overhead_fraction"], 1.0)
 
@@ -3291,7 +3758,7 @@ if __name__ == "__main__":
 if __name__ == "__main__":
     for name, work, ms in (("one plus one", Work(1, 12), measure_latency(lambda x: x + x, one, 10, 40)), ("ReLU on 1,000,000", Work(10**6, 8 * 10**6), measure_latency(ReLU(), Tensor(numbers), 3, 15))):
         found = verdict(work, ms, here)
-        print(f"{name}: nearer roof {found['bottleneck']}, limited by {found['limited_by']}. {found['advice']}.")
+        say(f"{name}: nearer roof {found['bottleneck']}, limited by {found['limited_by']}. {found['advice']}.")
 
 # %% [markdown]
 """
@@ -3299,7 +3766,7 @@ if __name__ == "__main__":
 
 **Question.** Attention takes 70 % of the time, and you can make it twice as fast. How much faster is the whole?
 
-**Task.** Write `amdahl_speedup(fraction, speedup)` (Amdahl, 1967): a `fraction` (0 to 1) of the time becomes `speedup` times faster, the rest stays. Return the overall speedup. `speedup` may be `inf`. A fraction outside 0 to 1, or a speedup of 0 or below: `ValueError`.
+**Task.** Write `amdahl_speedup(fraction, speedup)` (Amdahl, 1967): a `fraction` (0 to 1) of the time becomes `speedup` times faster, the rest stays. Return the overall speedup. `speedup` may be `inf`. A fraction outside 0 to 1, or a speedup of 0 or below: `ValueError`. (Given: `real`, which refuses what is no number at all.)
 
 <details><summary>Hint 1: idea</summary>
 Let the old time be 1. What is the new time?
@@ -3312,11 +3779,28 @@ Half of the time becomes four times faster: new time 0.5 + 0.125, speedup 1.6.
 </details>
 """
 
+# %%
+#| export
+def real(what, value):
+    """Return ``value`` as a float; ``TypeError`` unless it is a number (a bool is none), ``ValueError`` for NaN.
+
+    A whole number beyond every float becomes an infinity.
+    """
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
+        raise TypeError(f"{what} is {value!r}; want a number")
+    if value != value:
+        raise ValueError(f"{what} is NaN; want a number")
+    try:
+        return float(value)
+    except OverflowError:
+        return inf if value > 0 else -inf
+
 # %% nbgrader={"cell_type": "code", "grade": false, "grade_id": "amdahl", "locked": false, "schema_version": 3, "solution": true, "task": false}
 #| export
 def amdahl_speedup(fraction, speedup):
     """Return the overall speedup when a ``fraction`` of the time becomes ``speedup`` times faster (Amdahl, 1967)."""
-    raise NotImplementedError("amdahl_speedup: section 6, cell 26")
+    fraction, speedup = real("fraction", fraction), real("speedup", speedup)
+    raise NotImplementedError("amdahl_speedup: section 6, cell 27")
 
 # %% nbgrader={"cell_type": "code", "grade": true, "grade_id": "test-amdahl", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false} tinytorch={"skill": "bottleneck"}
 if __name__ == "__main__":
@@ -3342,7 +3826,7 @@ if __name__ == "__main__":
 """
 ## 7. Both passes
 
-*25 minutes · 12 points*
+*30 minutes · 12 points*
 
 **Question.** You have four instruments now: for parameters, FLOPs, bytes and milliseconds. What does *one* report about a model look like, and which of the numbers belong together?
 
@@ -3368,19 +3852,28 @@ def observe(function):
 def work_of(events):
     """Add up events to ``Work``; an op without a cost rule is named under ``uncounted``, not taken as 0 in silence."""
     costs = [event_flops(event) for event in events]
-    moved = [event.num_bytes for event in events]
+    moved = [event_bytes(event) for event in events]
+    products = [(cost, cost / max(1, inside(event).products)) for cost, event in zip(costs, events)
+                if cost and is_contraction(event.op)]
     return Work(
         flops=sum(cost for cost in costs if cost), bytes_moved=sum(moved), num_ops=len(events),
-        contractions=sum(cost for cost, event in zip(costs, events) if cost and is_contraction(event.op)),
+        contractions=sum(cost for cost, _ in products),
         transcendentals=sum(prod(event.out_shape) for event in events if event.op in TRANSCENDENTALS),
-        footprint=sum(n * n for n in moved) / sum(moved) if sum(moved) else 0.0,
+        footprint=typical(zip(moved, map(event_footprint, events))), product=typical(products),
         uncounted=tuple(sorted({event.op.name for cost, event in zip(costs, events) if cost is None})))
+
+
+def typical(weighted):
+    """Return the mean of (weight, value) pairs, 0.0 of none: a size that most of the work has."""
+    weighted = list(weighted)
+    total = sum(weight for weight, _ in weighted)
+    return sum(weight * value for weight, value in weighted) / total if total else 0.0
 
 # %%
 if __name__ == "__main__":
     heard, _ = observe(lambda: fresh(picture))
     print(*(f"{event.op.name:>8} in {event.scope[-1].name:<7} {event.in_shapes} -> {event.out_shape}" for event in heard), sep="\n")
-    print(work_of(heard))
+    say("work: ", work_of(heard)._asdict())
 
 # %% [markdown]
 """
@@ -3402,7 +3895,7 @@ def rates(work, latency_ms, limits):
 if __name__ == "__main__":
     machine = MachineLimits(peak_gflops=50, bandwidth_gbs=20, dispatch_us=5)
     for ms in (0.5, 0.0):
-        print(rates(Work(16_384 * 32, 3 * 1024**2, contractions=500_000), ms, machine))
+        say("", rates(Work(16_384 * 32, 3 * 1024**2, contractions=500_000), ms, machine))
 
 # %% [markdown]
 """
@@ -3560,13 +4053,18 @@ def layers_of(model, input_tensor, events, limits, whole_ms, clock=None):
 def flops_of_one(model, input_tensor, flops):
     """Return the FLOPs of one sample: of the pass with its first axis 1, or the batch's share where that cannot run."""
     batch = input_tensor.shape[0] if input_tensor.ndim > 1 else 1
-    if batch <= 1 or isinstance(model, Tensor):
+    if batch == 1 or isinstance(model, Tensor):
         return flops
+    if batch == 0:  # nothing ran; what a sample would cost, only shapes can say
+        return count_flops(model, (1, *input_tensor.shape[1:]))
     try:
-        one = Tensor(input_tensor.data[:1], dtype=input_tensor.dtype)
-        return work_of(observe_forward(model, one)).flops
+        alone = observe_forward(model, Tensor(input_tensor.data[:1], dtype=input_tensor.dtype))
+        stretched = stretches(alone, batch)
+        if not stretched or stretched == stretches(observe_forward(model, input_tensor), batch):
+            return work_of(alone).flops
     except (ValueError, TypeError, IndexError):
-        return flops // batch if flops % batch == 0 else flops / batch
+        pass  # a batch is written into this model
+    return flops // batch if flops % batch == 0 else flops / batch
 
 # %% [markdown]
 """
@@ -3575,7 +4073,7 @@ def flops_of_one(model, input_tensor, flops):
 - `parameters`, `flops_per_sample` (from `flops_of_one(model, input_tensor, work.flops)`), `batch_flops` (the same number as `flops`);
 - the whole of `memory_of(model, input_tensor)`, of `rates(work, latency_ms, limits)` and of `verdict(work, latency_ms, limits)`, where `latency_ms` is the **median** that `time_forward(model, input_tensor, clock, iterations)` found;
 - `is_memory_bound`, `is_compute_bound`: what `bottleneck` says, as two bools;
-- `layers` from `layers_of(model, input_tensor, events, limits, latency_ms, clock)`, `latency`: the statistics themselves, `uncounted`: a list.
+- `layers` from `layers_of(model, input_tensor, events, limits, latency_ms, clock)`, `latency`: the statistics themselves, `workload`: theirs (the memory pass has one too, but it was not timed), `uncounted`: a list.
 
 `{**a, **b}` joins dicts.
 
@@ -3593,10 +4091,8 @@ Keep <code>latency = time_forward(...)</code> and take <code>latency["median"]</
 # %%
 #| export
 def memory_of(model, input_tensor):
-    """Return ``measure_memory`` of a pass over this input, in the gradient mode that is on, and the ``workload``."""
-    mode = "kept where wanted" if thread_state().grad_enabled else "no_grad"
-    return {**measure_memory(model, input_tensor.shape, input_tensor),
-            "workload": workload(model, input_tensor, gradient=mode)}
+    """Return ``measure_memory`` of a pass over this input, in the gradient mode that is on."""
+    return measure_memory(model, input_tensor.shape, input_tensor)
 
 # %%
 #| export
@@ -3610,8 +4106,8 @@ def profile_forward_pass(model, input_tensor, *, limits=None, clock=None, iterat
     """Profile one forward pass as it ran, whole batch: parameters, FLOPs, bytes, milliseconds, and what limits it.
 
     Memory, time and FLOPs are separate runs. ``layers`` has a row per layer; ``latency`` all statistics; ``flops``
-    counts every primitive, ``contractions`` matrix products and convolutions only. ``limits``: a ``MachineLimits``
-    instead of this machine's.
+    counts every primitive, ``contractions`` matrix products and convolutions only. ``workload`` is that of the timed
+    run; ``graph`` says whether the memory run kept one. ``limits``: a ``MachineLimits`` instead of this machine's.
     """
     input_tensor, limits = _as_input(input_tensor), limits_of(limits)
     events = observe_forward(model, input_tensor)
@@ -3652,19 +4148,25 @@ if __name__ == "__main__":
         check("contractions", got["contractions"], 2_097_152)
         check("batch_flops is the same number", got["batch_flops"], 2_101_248, {65_664: "those of one sample"})
         check("nothing is uncounted", got["uncounted"], [])
+        check("the workload says how many samples were timed", got["workload"].get("iterations"), 6, {None: "that is the memory pass's; take latency's"})
         check("FLOPs of one sample", got["flops_per_sample"], 65_536 + 128, {2_101_248: "those of the batch"})
         check("latency, ms", got["latency_ms"], 2.0, {0.002: "seconds"})
+        check("latency holds the statistics", type(got["latency"]).__name__, "dict", {"float": "all of what time_forward found, not its median only"})
         check("GFLOP/s", got["gflops_per_second"], 2_101_248 / 2e6, {65_664 / 2e6: "one sample's FLOPs over the batch's time: 32x too slow"})
         check("of this machine's peak", got["computational_efficiency"], 2_101_248 / 2e6 / 500, {2_101_248 / 2e6 / 100: "a fixed peak of 100 GFLOP/s"})
         each = [1, 1, 1, 9] * 200
         uneven = profile_forward_pass(Slow(ReLU(), lambda ms: clock.advance(each.pop()), 0), Tensor(np.ones((2, 4))), limits=machine, clock=clock, iterations=8)
         check("calls of 1, 1, 1 and 9 ms, again and again", uneven["latency_ms"], 1.0, {3.0: "that is the mean; take latency[\"median\"]", 9.0: "that is the slowest call"})
         check("iterations asked for", uneven["latency"]["samples"], 8, {6: "iterations is not handed on to time_forward"})
+        check("GFLOP/s of the first row, the whole model", got["layers"][0]["gflops_per_second"], 2_101_248 / 2e6)
         check("the layers' shares", [round(row["share"], 6) for row in got["layers"]], [0.0, 0.75, 0.0, 0.25, 0.0])
         check("limited by", got["limited_by"], "unexplained", {"memory": "the measured time has a say"})
         check("the two bools", [got["is_memory_bound"], got["is_compute_bound"]], [True, False])
         fast_memory = MachineLimits(peak_gflops=0.5, bandwidth_gbs=2000, dispatch_us=5)
-        check("on another machine", profile_forward_pass(model, Tensor(np.ones((32, 256))), limits=fast_memory, clock=clock)["bottleneck"], "compute", {"memory": "the verdict must move when the machine does"})
+        elsewhere = profile_forward_pass(model, Tensor(np.ones((32, 256))), limits=fast_memory, clock=clock)
+        check("on another machine", elsewhere["bottleneck"], "compute", {"memory": "the verdict must move when the machine does"})
+        check("the first rows, here and there", [found["layers"][0]["bottleneck"] for found in (got, elsewhere)], ["memory", "compute"], {
+            ("compute", "compute"): "limits is not handed on to layers_of", ("memory", "memory"): "limits is not handed on to layers_of"})
         check("memory is in it", 0 < got["memory_efficiency"] <= 1, True)
 
 
@@ -3674,15 +4176,6 @@ if __name__ == "__main__":
 """
 Given: the table. It is drawn last, from plain rows, by code that measured nothing.
 """
-
-# %%
-#| export
-def short(number):
-    """Write a count in at most five characters: 950, 12.3K, 4.56M, 1.2G."""
-    units = ["", "K", "M", "G", "T", "P"]
-    while number >= 999.5 and len(units) > 1:
-        number, units = number / 1000, units[1:]
-    return f"{number:.3g}{units[0]}"
 
 # %%
 #| export
@@ -3722,7 +4215,7 @@ def profile_layer(layer, input_shape, *, limits=None, clock=None, iterations=Non
 if __name__ == "__main__":
     clock = HandedClock()
     exact = profile_layer(Slow(Linear(128, 64), clock.advance, 4.0), (32, 128), limits=machine, clock=clock)
-    print({key: exact[key] for key in ("layer_type", "parameters", "flops", "flops_per_sample", "latency_ms", "gflops_per_second", "limited_by")})
+    say("", {key: exact[key] for key in ("layer_type", "parameters", "flops", "flops_per_sample", "latency_ms", "gflops_per_second", "limited_by")})
 
 # %% [markdown]
 """
@@ -3740,7 +4233,7 @@ if __name__ == "__main__":
 Why would it be twice? A layer `y = x @ w` has two gradients to compute, each a product as large as the forward one: `dw = xᵀ @ dy` and `dx = dy @ wᵀ`. But the *first* layer needs no `dx`: nobody wants the gradient of the image. With L equal layers that is 2L - 1 products for L.
 
 We do not need the rule, though: Module 05 made gradients of ops, so the backward pass goes through the same door, and can be *heard*. Given: `both_passes` prepares two functions. `forward()` empties the parameters' gradients, runs the model and returns the loss (the output itself where there is no `loss_fn`).
-`back(loss)` runs the backward pass from ones; it does nothing when nothing wants a gradient.
+`back(loss)` runs the backward pass from ones; it does nothing when nothing wants a gradient. (Its code puts every gradient back as it was: *skip on first reading*.)
 """
 
 # %%
@@ -3763,9 +4256,12 @@ def _leaves(loss):
 def both_passes(model, input_tensor, loss_fn=None):
     """Return two functions: ``forward()`` gives the loss (or output), ``back(loss)`` walks back from it, from ones.
 
-    ``back`` returns the gradients of the weights. Whatever tensor they belong to, of the model, of the loss or of
-    neither, has its own gradient back afterwards; the passes run on an input of their own, on the same memory.
+    ``back`` returns the gradients of the weights; ``back(loss, use)`` calls ``use()`` while they are in place.
+    Whatever tensor they belong to, of the model, of the loss or of neither, has its own gradient back afterwards; the
+    passes run on an input of their own, on the same memory.
     """
+    if loss_fn is not None and not callable(loss_fn):
+        raise TypeError(f"loss_fn is {loss_fn!r}; want a function from the output to a scalar Tensor, or None")
     x = Tensor(input_tensor.data, requires_grad=input_tensor.requires_grad, dtype=input_tensor.dtype)
     checked, leaves = _calls_of(model, x)[0], {}
 
@@ -3779,7 +4275,7 @@ def both_passes(model, input_tensor, loss_fn=None):
             raise ValueError(f"loss_fn returned shape {loss.shape}; want a scalar Tensor, for example its mean()")
         return loss
 
-    def back(loss):
+    def back(loss, use=None):
         if not loss.requires_grad:
             return []
         if not leaves:
@@ -3788,7 +4284,9 @@ def both_passes(model, input_tensor, loss_fn=None):
         try:
             for leaf in leaves.values():
                 leaf.grad = None
-            backward(loss, gradient=Tensor(np.ones(loss.shape, loss.dtype)))
+            backward(loss, gradient=Tensor(np.ones(loss.shape, loss.dtype), dtype=loss.dtype))
+            if use is not None:
+                use()
             return [leaf.grad for leaf in leaves.values() if leaf is not x]
         finally:
             for leaf, grad in before:
@@ -3815,7 +4313,7 @@ Observe one function, then the other.
 #| export
 def count_both_passes(model, input_tensor, loss_fn=None):
     """Return (forward ``Work``, backward ``Work``) of the passes that ran; a loss belongs to the forward pass."""
-    raise NotImplementedError("count_both_passes: section 7, cell 30")
+    raise NotImplementedError("count_both_passes: section 7, cell 29")
 
 # %% nbgrader={"cell_type": "code", "grade": true, "grade_id": "test-count-both-passes", "locked": true, "points": 5, "schema_version": 3, "solution": false, "task": false} tinytorch={"skill": "profiles"}
 if __name__ == "__main__":
@@ -3854,14 +4352,18 @@ if __name__ == "__main__":
 
 # %% [markdown]
 """
-Given: the report on both passes, from your parts. The optimizer's memory is on top: momentum keeps one array for each gradient, Adam two.
+Given (*skip on first reading*, down to the printed report): the report on both passes, from your parts. Gradients are weighed where they are, and the peak of both passes together is traced. The optimizer's memory is on top: momentum keeps one array for each gradient, Adam two; or hand in your optimizer, and what it really holds after a step is weighed (the step is
+taken on copies, and model and optimizer are as before). `layers` and `by_op` say what each layer and each op cost on the way there and on the way back: an op of the backward pass is heard in the scope of the layer whose forward op it undoes.
 """
 
 # %%
 #| export
 def _time_both_passes(model, forward, back, clock=None, iterations=None):
-    """Return median milliseconds of the forward and of the backward pass, gradients on; each sample is two reads."""
-    read = perf_counter_ns if clock is None else clock
+    """Time both passes, gradients on: ({"forward": summary, "backward": summary}, warmup calls); a sample is two reads.
+
+    The summaries are those of ``summarize``, with the number of ``samples``.
+    """
+    read = perf_counter_ns if clock is None else reading(clock)
     times = [], []
     with untouched(model), gradients(True):
         warmup, fitting = _affordable(lambda: back(forward()), clock, 200_000_000)
@@ -3873,56 +4375,125 @@ def _time_both_passes(model, forward, back, clock=None, iterations=None):
                 if i >= warmup:
                     times[0].append(ahead[0])
                     times[1].append(behind[0])
-    return tuple(percentile(each, 50) / 1e6 for each in times)
+    in_ms = {name: [max(ns, 0) / 1e6 for ns in each] for name, each in zip(("forward", "backward"), times)}
+    return {name: {**summarize(each), "samples": len(each)} for name, each in in_ms.items()}, warmup
 
 # %%
 #| export
-def _gradient_bytes(model, forward, back):
-    """Run both passes and return the bytes of the gradients that the parameters then have, each buffer once."""
+def _memory_of_both(model, forward, back):
+    """Run both passes; return (bytes of the weights' gradients, each buffer once; traced peak of both together)."""
     with untouched(model), gradients(True):
-        found = back(forward())
-        return sum({storage(grad.data): grad.nbytes for grad in found if grad is not None}.values())
+        traced = trace_memory(lambda: back(forward()))
+        found = {storage(grad.data): grad.nbytes for grad in traced.result if grad is not None}
+    return sum(found.values()), traced.peak
 
 # %%
 #| export
-def profile_backward_pass(model, input_tensor, loss_fn=None, *, limits=None, clock=None, iterations=None):
+def optimizer_bytes(optimizer, model=()):
+    """Return the bytes of the arrays an optimizer holds now, each memory once; parameters are not its own."""
+    known = {storage(weight.data) for weight in weights_of((model, getattr(optimizer, "params", ())))}
+    held = [thing.data if isinstance(thing, Tensor) else thing for thing in things_in(optimizer)]
+    arrays = {storage(array): array.nbytes for array in held if isinstance(array, np.ndarray)}
+    return sum(nbytes for place, nbytes in arrays.items() if place not in known)
+
+
+def _bytes_after_a_step(optimizer, model, forward, back):
+    """Return what the optimizer holds after one step, taken on copies of the weights; everything is as before."""
+    if not callable(getattr(optimizer, "step", None)) or not hasattr(optimizer, "params"):
+        raise TypeError(f"optimizer is {optimizer!r}; want one of Module 06, such as Adam(model.parameters()); without "
+                        "one, optimizer_memory_estimates has the usual ones by name")
+    with untouched((model, optimizer)), gradients(True):
+        for weight in optimizer.params:
+            weight.data = weight.data.copy()
+        back(forward(), optimizer.step)
+        return optimizer_bytes(optimizer, model)
+
+# %%
+#| export
+def _layers_of_both(model, forward, back):
+    """Return (rows, by_op): what each layer and each op costs forwards and backwards; the first row is the model."""
+    known, ahead, behind = _named_layers(model), [], []
+    opened = _LayerTimes(known, lambda: 0)
+    with untouched(model), gradients(True):
+        with listen(ahead.append, scopes=opened), _as_root(model):
+            loss = forward()
+        with listen(behind.append):
+            back(loss)
+    rows, passes = [], [("forward", ahead), ("backward", behind)]
+    where = {name: [_layer_path(event.scope, known) or (id(model),) for event in events] for name, events in passes}
+    for path, (kind, calls, _, _) in opened.found.items():
+        name, layer = known.get(path[-1], (kind, None))
+        row = {"name": name or kind, "type": kind, "depth": len(path) - 1, "calls": calls,
+               "parameters": count_parameters(layer) if layer is not None else 0}
+        for side, events in passes:
+            work = work_of([event for at, event in zip(where[side], events) if at[:len(path)] == path])
+            row |= {f"{side}_flops": work.flops, f"{side}_contractions": work.contractions,
+                    f"{side}_bytes": work.bytes_moved}
+        rows.append(row)
+    return rows, {side: tally(events)["by_op"] for side, events in passes}
+
+# %%
+#| export
+def _memory_report(model, input_tensor, forward, back, optimizer):
+    """Return the memory keys of ``profile_backward_pass``, in MB."""
+    with gradients(True):
+        memory = memory_of(model, input_tensor)
+    gradients_there, peak = _memory_of_both(model, forward, back)
+    gradient_mb = gradients_there / MB
+    held = {"forward_memory_mb": memory["peak_memory_mb"], "gradient_memory_mb": gradient_mb,
+            "total_memory_mb": memory["peak_memory_mb"] + gradient_mb,
+            "peak_memory_mb": memory["parameter_memory_mb"] + memory["input_mb"] + peak / MB,
+            "optimizer_memory_estimates": {name: arrays * gradient_mb for name, arrays in OPTIMIZER_ARRAYS.items()},
+            **{name: memory[name] for name in ("parameter_memory_mb", "activation_memory_mb", "input_mb", "output_mb",
+                                               "memory_efficiency", "graph", "omissions")},
+            "assumptions": [*memory["assumptions"], "optimizer_memory_estimates: so many arrays like the gradients"]}
+    if optimizer is not None:
+        held["optimizer_state_mb"] = _bytes_after_a_step(optimizer, model, forward, back) / MB
+    return held
+
+# %%
+#| export
+def profile_backward_pass(model, input_tensor, loss_fn=None, *, optimizer=None, limits=None, clock=None,
+                          iterations=None):
     """Profile a forward and a backward pass, measured and counted from the passes that ran.
 
     ``loss_fn(output)`` returns a scalar Tensor; without one the walk starts from ones. ``*_flops`` count every
-    primitive, ``*_contractions`` products and convolutions; ``optimizer_memory_estimates`` come on top of
-    ``total_memory_mb`` (forward peak plus gradients), in the same unit.
+    primitive, ``*_contractions`` products and convolutions; ``layers`` and ``by_op`` split both passes.
+    ``total_memory_mb`` is forward peak plus gradients; ``peak_memory_mb`` the traced peak of both passes.
+    ``optimizer_memory_estimates`` come on top; with an ``optimizer``, ``optimizer_state_mb`` is what it holds after a
+    step (taken on copies). ``latency`` has the statistics of both passes.
     """
     input_tensor, limits = _as_input(input_tensor), limits_of(limits)
     ahead, behind = count_both_passes(model, input_tensor, loss_fn)
     forward, back = both_passes(model, input_tensor, loss_fn)
-    forward_ms, backward_ms = _time_both_passes(model, forward, back, clock, iterations)
-    with gradients(True):
-        memory = memory_of(model, input_tensor)
-    gradient_mb = _gradient_bytes(model, forward, back) / 1024**2
+    latency, warmup = _time_both_passes(model, forward, back, clock, iterations)
+    forward_ms, backward_ms = (latency[side]["median"] for side in ("forward", "backward"))
+    layers, by_op = _layers_of_both(model, forward, back)
     both = together(ahead, behind)
     total = rates(both, forward_ms + backward_ms, limits)
     return {"forward_flops": ahead.flops, "forward_contractions": ahead.contractions, "forward_latency_ms": forward_ms,
-            "forward_memory_mb": memory["peak_memory_mb"],
             "backward_flops": behind.flops, "backward_contractions": behind.contractions,
             "backward_latency_ms": backward_ms,
-            "gradient_memory_mb": gradient_mb, "total_flops": both.flops, "total_contractions": both.contractions,
-            "total_latency_ms": forward_ms + backward_ms, "total_memory_mb": memory["peak_memory_mb"] + gradient_mb,
+            "total_flops": both.flops, "total_contractions": both.contractions,
+            "total_latency_ms": forward_ms + backward_ms,
             "total_gflops_per_second": total["gflops_per_second"],
             "computational_efficiency": total["computational_efficiency"],
-            "optimizer_memory_estimates": {name: arrays * gradient_mb for name, arrays in OPTIMIZER_ARRAYS.items()},
-            "memory_efficiency": memory["memory_efficiency"], **verdict(both, forward_ms + backward_ms, limits),
+            **_memory_report(model, input_tensor, forward, back, optimizer),
+            **verdict(both, forward_ms + backward_ms, limits), "layers": layers, "by_op": by_op, "latency": latency,
             "uncounted": list(both.uncounted),
-            "workload": workload(model, input_tensor, "one forward and one backward pass", "kept where wanted")}
+            "workload": workload(model, input_tensor, "one forward and one backward pass", "kept where wanted",
+                                 warmup=warmup, iterations=latency["forward"]["samples"])}
 
 # %%
 #| export
 def together(first, second):
     """Return the ``Work`` of two stretches of computation, one after the other."""
-    moved = first.bytes_moved + second.bytes_moved
-    weighted = ((first.footprint or 0) * first.bytes_moved + (second.footprint or 0) * second.bytes_moved)
-    return Work(first.flops + second.flops, moved, first.num_ops + second.num_ops,
+    pair_of = first, second
+    return Work(first.flops + second.flops, first.bytes_moved + second.bytes_moved, first.num_ops + second.num_ops,
                 first.contractions + second.contractions, first.transcendentals + second.transcendentals,
-                weighted / moved if moved else 0.0, tuple(sorted({*first.uncounted, *second.uncounted})))
+                typical((work.bytes_moved, work.footprint or 0.0) for work in pair_of),
+                tuple(sorted({*first.uncounted, *second.uncounted})),
+                typical((work.contractions, work.product or 0.0) for work in pair_of))
 
 # %%
 if __name__ == "__main__":
@@ -3931,6 +4502,8 @@ if __name__ == "__main__":
     weights_mb = trained["gradient_memory_mb"]
     with_adam = weights_mb + trained["gradient_memory_mb"] + trained["optimizer_memory_estimates"]["adam"]
     print(f"parameters {weights_mb:.2f} MB; with gradients and Adam {with_adam:.2f} MB: every parameter weighs {with_adam / weights_mb:.0f} times")
+    for row in trained["layers"]:
+        print(f"{'  ' * row['depth'] + row['type']:<14} forward {row['forward_flops']:>9,} FLOPs, backward {row['backward_flops']:>9,}")
 
 # %% [markdown]
 """
@@ -3949,7 +4522,7 @@ def headline(profile):
     lines = {
         "Parameters": f"{profile['parameters']:,}",
         "FLOPs": f"{profile['flops']:,} ({profile['flops_per_sample']:,} per sample){unknown}",
-        "Latency": f"{profile['latency_ms']:.4g} ms (median of {latency['samples']}, {latency['samples_are']})",
+        "Latency": f"{profile['latency_ms']:.4g} ms (median of {latency['samples']} {latency['samples_are']})",
         "Memory": f"{peak_mb:.4g} MB at the peak, {parameter_mb:.4g} MB of it parameters",
         "Bottleneck": f"{profile['bottleneck']} (limited by {profile['limited_by']})",
         "GFLOP/s": f"{profile['gflops_per_second']:.4g} ({of_peak})",
@@ -3957,11 +4530,21 @@ def headline(profile):
     return [f"{name + ':':<12}{text}" for name, text in lines.items()]
 
 
-def quick_profile(model, input_tensor, profiler=None):
+def quick_profile(model, input_tensor, profiler=None, *, limits=None, clock=None):
     """Print six lines about a forward pass and return its profile; a ``profiler`` lends clock and limits."""
-    profile = (profiler or Profiler()).profile_forward_pass(model, input_tensor)
+    profile = (profiler or Profiler()).profile_forward_pass(model, input_tensor, limits=limits, clock=clock)
     print("\n".join(headline(profile)))
     return profile
+
+
+def _percentiles(wanted):
+    """Return percentiles as a list of numbers from 0 to 100; a sentence otherwise."""
+    if not isinstance(wanted, (tuple, list, range, np.ndarray)):
+        raise TypeError(f"percentiles is {wanted!r}; want several, like (10, 50, 90)")
+    for p in wanted:
+        if amount("a percentile", p) > 100:
+            raise ValueError(f"a percentile is {p}; want 0 to 100")
+    return list(wanted)
 
 
 def analyze_weight_distribution(model, percentiles=(10, 25, 50, 75, 90)):
@@ -3970,6 +4553,7 @@ def analyze_weight_distribution(model, percentiles=(10, 25, 50, 75, 90)):
     The last say how many per cent have an absolute value below 0.001, 0.01 and 0.1 (``_0001``, ``_001``, ``_01``).
     ``{"error": ...}`` when there are no weights.
     """
+    percentiles = _percentiles(percentiles)
     buffers = {storage(weight.data): weight.data for weight in weights_of(model) if weight.size}
     if not buffers:
         return {"error": f"a {type(model).__name__} has no weights"}
@@ -3983,15 +4567,22 @@ def analyze_weight_distribution(model, percentiles=(10, 25, 50, 75, 90)):
 
 # %%
 #| export
-class MemoryProfiler:
-    """Watches the process's resident size, as the operating system counts it (psutil): not what tracemalloc sees."""
+def resident_bytes():
+    """Return the process's resident size in bytes, as the operating system counts it."""
+    import psutil
 
-    def __init__(self):
-        self.snapshots = []
+    return psutil.Process().memory_info().rss
+
+
+class MemoryProfiler:
+    """Watches the process's resident size (or another ``probe()`` that returns bytes): not what tracemalloc sees."""
+
+    def __init__(self, probe=resident_bytes):
+        self.snapshots, self.probe = [], probe
 
     def snapshot(self, label):
         """Note the resident size (MB) under a label; return the note: a dict of label, rss, timestamp."""
-        note = {"label": label, "rss": psutil.Process().memory_info().rss / 1024**2, "timestamp": time.time()}
+        note = {"label": label, "rss": self.probe() / 1024**2, "timestamp": time.time()}
         self.snapshots.append(note)
         return note
 
@@ -4004,16 +4595,16 @@ class MemoryProfiler:
 # %%
 #| export
 class _Remembering:
-    """What a Profiler knows: its clock, its limits, every result, and the closed forms under their names."""
+    """What a Profiler knows: its clock, its limits, every result, and the closed forms under their old names."""
 
     def __init__(self, clock=None, limits=None):
-        self.clock, self.limits, self.measurements, self.operation_counts, self.elapsed = clock, limits, {}, {}, None
+        self.clock, self.limits = clock, None if limits is None else limits_of(limits)
+        self.measurements, self.operation_counts, self.uncounted, self.elapsed = {}, {}, {}, None
         self._starts = []
 
-    def _keep(self, verb, model, result):
+    def _keep(self, label, result):
         """Remember a result under a label of its own: ``count_flops Linear``, then ``count_flops Linear #2``."""
-        first = label = f"{verb} {type(model).__name__}"
-        number = 1
+        first, number = label, 1
         while label in self.measurements:
             number += 1
             label = f"{first} #{number}"
@@ -4045,83 +4636,101 @@ class _Remembering:
         """Count a chain of layers by running it on shapes, whole batch."""
         return flop_report(model, input_shape).total
 
+# %% [markdown]
+"""
+A method of the face does three things: it lends the function what the profiler was given (its clock, its limits), calls it, and remembers what came. So a method is *made*, from the function it is the face of: `_verb(function, "clock")`.
+"""
+
+# %%
+#| export
+def _verb(function, *lent):
+    """Make a method of a free function: it lends the Profiler's own ``lent`` where none is given, and remembers."""
+    from functools import wraps
+    from inspect import Parameter, signature
+
+    plan = signature(function)
+    first = next(iter(plan.parameters))
+    named = first in ("model", "layer")  # then the label says of what
+
+    @wraps(function)
+    def method(self, *args, **kwargs):
+        call = plan.bind_partial(*args, **kwargs)
+        for name in lent:
+            if call.arguments.get(name) is None:
+                call.arguments[name] = getattr(self, name)
+        result = function(*call.args, **call.kwargs)
+        of = f" {type(call.arguments[first]).__name__}" if named else ""
+        return self._keep(f"{function.__name__}{of}", result)
+
+    shown = [one.replace(default=None) if one.name in lent else one for one in plan.parameters.values()]
+    me = Parameter("self", Parameter.POSITIONAL_OR_KEYWORD)
+    method.__signature__ = plan.replace(parameters=[me, *shown])
+    return method
+
 # %%
 #| export
 class _Counting(_Remembering):
     """The verbs that count; nothing is timed here."""
 
-    def count_parameters(self, model, trainable_only=False):
-        """Count parameters, each once."""
-        return self._keep("count_parameters", model, count_parameters(model, trainable_only=trainable_only))
+    count_parameters = _verb(count_parameters)
+    matmul_flops = _verb(matmul_flops)
+    linear_flops = _verb(linear_flops)
+    conv2d_flops = _verb(conv2d_flops)
+    attention_flops = _verb(attention_flops)
+    measure_memory = _verb(measure_memory)
+    training_memory = _verb(training_memory)
+    analyze_weight_distribution = _verb(analyze_weight_distribution)
 
     def count_flops(self, model, input_shape):
-        """Count FLOPs per sample."""
+        """Count FLOPs per sample; ``operation_counts`` and ``uncounted`` then say which ops ran, and which unpriced."""
         result = count_flops(model, input_shape)
         ran = [] if isinstance(model, Tensor) else one_sample(model, sizes("input_shape", input_shape))[0]
-        self.operation_counts = tally(ran)["op_calls"]
-        return self._keep("count_flops", model, result)
+        counted = tally(ran)
+        self.operation_counts, self.uncounted = counted["op_calls"], counted["uncounted"]
+        return self._keep(f"count_flops {type(model).__name__}", result)
 
     def flop_report(self, model, input_shape):
         """Count FLOPs of the pass as shaped, by op and by layer."""
         report = flop_report(model, input_shape)
-        self.operation_counts = report.op_calls
-        return self._keep("flop_report", model, report)
-
-    def measure_memory(self, model, input_shape):
-        """Measure the memory of a forward pass."""
-        return self._keep("measure_memory", model, measure_memory(model, input_shape))
-
-    def training_memory(self, model, input_shape, optimizer="adam", dtype=None):
-        """Estimate what a training step holds."""
-        return self._keep("training_memory", model, training_memory(model, input_shape, optimizer, dtype))
-
-    def analyze_weight_distribution(self, model, percentiles=(10, 25, 50, 75, 90)):
-        """Describe all weights together."""
-        return self._keep("analyze_weight_distribution", model, analyze_weight_distribution(model, percentiles))
+        self.operation_counts, self.uncounted = report.op_calls, report.uncounted
+        return self._keep(f"flop_report {type(model).__name__}", report)
 
 # %%
 #| export
 class Profiler(_Counting):
     """A thin face over the free functions that remembers what it found in ``measurements``.
 
-    ``clock`` (reads nanoseconds) and ``limits`` (a ``MachineLimits``) are handed on to every measurement.
-    ``with Profiler() as p: ...`` sets ``p.elapsed`` in milliseconds; ``operation_counts`` says how often each op ran
-    in the last count.
+    ``clock`` (reads nanoseconds) and ``limits`` (a ``MachineLimits``) are handed on to every measurement, unless the
+    call brings its own. ``with Profiler() as p: ...`` sets ``p.elapsed`` in milliseconds; ``operation_counts`` says
+    how often each op ran in the last count, and ``uncounted`` which of them have no cost rule.
     """
 
-    def measure_latency(self, model, input_tensor, warmup=10, iterations=100):
-        """Measure median milliseconds."""
-        found = measure_latency(model, input_tensor, warmup, iterations, clock=self.clock)
-        return self._keep("measure_latency", model, found)
+    measure_latency = _verb(measure_latency, "clock")
+    latency_statistics = _verb(latency_statistics, "clock")
+    profile_layer = _verb(profile_layer, "limits", "clock")
+    profile_forward_pass = _verb(profile_forward_pass, "limits", "clock")
+    profile_backward_pass = _verb(profile_backward_pass, "limits", "clock")
+    roofline = _verb(roofline, "limits")
+    amdahl_speedup = _verb(amdahl_speedup)
 
-    def latency_statistics(self, model, input_tensor, warmup=10, iterations=100):
-        """Measure latency with all its statistics."""
-        found = latency_statistics(model, input_tensor, warmup, iterations, clock=self.clock)
-        return self._keep("latency_statistics", model, found)
-
-    def profile_layer(self, layer, input_shape):
-        """Profile one layer on a made input."""
-        found = profile_layer(layer, input_shape, limits=self.limits, clock=self.clock)
-        return self._keep("profile_layer", layer, found)
-
-    def profile_forward_pass(self, model, input_tensor):
-        """Profile one forward pass, layer by layer."""
-        found = profile_forward_pass(model, input_tensor, limits=self.limits, clock=self.clock)
-        return self._keep("profile_forward_pass", model, found)
-
-    def profile_backward_pass(self, model, input_tensor, loss_fn=None):
-        """Profile a forward and a backward pass."""
-        found = profile_backward_pass(model, input_tensor, loss_fn, limits=self.limits, clock=self.clock)
-        return self._keep("profile_backward_pass", model, found)
+    def machine_limits(self, refresh=False):
+        """Return the limits this Profiler judges by: those handed in, or this machine's, measured."""
+        mine = machine_limits(refresh) if refresh or self.limits is None else self.limits
+        return self._keep("machine_limits", mine)
 
     def profile_batch_sizes(self, model, input_shape, sizes=(1, 8, 32, 64)):
         """Profile a model at several batch sizes."""
         found = profile_batch_sizes(model, input_shape, sizes, clock=self.clock)
-        return self._keep("profile_batch_sizes", model, found)
+        return self._keep(f"profile_batch_sizes {type(model).__name__}", found)
 
-    def quick_profile(self, model, input_tensor):
-        """Print six lines about a forward pass."""
-        return quick_profile(model, input_tensor, self)
+    def compare(self, baseline, candidate, inputs, rtol=None, atol=None, decision=None, *, rounds=None, seed=None):
+        """Say whether the candidate is faster than the baseline, and by how much."""
+        found = compare(baseline, candidate, inputs, rtol, atol, decision, clock=self.clock, rounds=rounds, seed=seed)
+        return self._keep(f"compare {type(candidate).__name__}", found)
+
+    def quick_profile(self, model, input_tensor, *, limits=None, clock=None):
+        """Print six lines about a forward pass and return its profile."""
+        return quick_profile(model, input_tensor, self, limits=limits, clock=clock)
 
 # %%
 if __name__ == "__main__":
@@ -4133,7 +4742,7 @@ if __name__ == "__main__":
 """
 ## 8. Is it really faster?
 
-*5 minutes · no points*
+*5 minutes · no points; the bonus, two small functions, 20 minutes more*
 
 **Question.** You changed a line and time both versions, one after the other. The medians differ and their intervals do not even overlap. Is the new one faster? Let us ask a pair of which we *know* the answer: the same code, against itself, forty times.
 """
@@ -4145,7 +4754,7 @@ if __name__ == "__main__":
     for _ in range(40):
         intervals = [median_interval(time_calls(lambda: matrices[0] @ matrices[1], 2, 20, perf_counter_ns)) for _ in range(2)]
         cried_wolf += intervals[0][0] > intervals[1][1] or intervals[1][0] > intervals[0][1]
-    print(f"identical code 'differs' in {cried_wolf} of 40 comparisons; two 95 % intervals of identical code should rarely fail to overlap")
+    print(f"identical code 'differs' in {cried_wolf} of 40 comparisons; two such intervals should rarely be apart")
 
 # %% [markdown]
 """
@@ -4174,7 +4783,548 @@ if __name__ == "__main__":
 
 # %% [markdown]
 """
-How large the first number is depends on how restless your machine is just now; the second does not. Run the cell a few times. First of all, though, check that both compute the same: a wrong answer is always fast.
+How large the first number is depends on how restless your machine is just now; the second does not. Run the cell a few times.
+
+### Equal first
+
+A wrong answer is always fast. So before anything is timed, both must compute the same: same shape, same type, each number within a tolerance `atol + rtol * |expected|`. Given: `worst_element`, which says where two arrays differ most, measured by what is allowed there.
+"""
+
+# %%
+#| export
+def tolerance(dtype, rtol=None, atol=None):
+    """Return (rtol, atol) for outputs of ``dtype``: what is given, and by default what rounding explains.
+
+    float16: 1e-2 and 1e-3; float32: 1e-5 and 1e-6; float64: 1e-10 and 1e-12; integers and booleans: 0 and 0.
+    """
+    usual = {2: (1e-2, 1e-3), 4: (1e-5, 1e-6)}.get(dtype.itemsize, (1e-10, 1e-12)) if dtype.kind == "f" else (0.0, 0.0)
+    return usual[0] if rtol is None else rtol, usual[1] if atol is None else atol
+
+# %%
+#| export
+def worst_element(expected, got, rtol, atol):
+    """Return the element where two arrays of one shape differ most, measured by what is allowed; None for no elements.
+
+    Allowed is ``atol + rtol * |expected|``. NaN equals NaN, an infinity equals itself and nothing else. Keys: index,
+    expected, got, abs, rel (of expected; None where that is 0), allowed, beyond (how many elements are not allowed).
+    """
+    if expected.size == 0:
+        return None
+    with np.errstate(all="ignore"):
+        a, b = expected.astype(np.float64), got.astype(np.float64)
+        same, finite = (expected == got) | (np.isnan(a) & np.isnan(b)), np.isfinite(a) & np.isfinite(b)
+        apart = np.abs(b - a) if expected.dtype.kind == "f" else np.maximum(np.abs(b - a), 1)  # of whole numbers
+        apart = np.where(same, 0.0, np.where(finite, apart, np.inf))
+        allowed = np.where(finite, atol + rtol * np.abs(a), 0.0)
+        worst = np.unravel_index(np.argmax(np.where(same, 0.0, apart / allowed)), expected.shape)
+    off, of = float(apart[worst]), abs(float(a[worst]))
+    return {"index": [int(i) for i in worst], "expected": expected[worst].item(), "got": got[worst].item(), "abs": off,
+            "rel": off / of if 0 < of < inf else 0.0 if off == 0 else None, "allowed": float(allowed[worst]),
+            "beyond": int((apart > allowed).sum())}
+
+# %%
+if __name__ == "__main__":
+    thirds = np.array([1, 2, 3], np.float32) / 3
+    say("rounding: ", worst_element(thirds, thirds + np.array([0, 1e-7, 0], np.float32), *tolerance(thirds.dtype)), digits=8)
+    say("a mistake: ", worst_element(thirds, thirds + np.array([0, 0, 0.01], np.float32), *tolerance(thirds.dtype)))
+
+# %% [markdown]
+"""
+### Your part: a round, and what many rounds say
+
+In a **round** each side is timed twice, in the order A B B A or B A A B; a coin decides which. Whatever grows steadily during the round (a processor that gets warm) weighs on both sides alike, and the coin sees to the rest: were the two sides the same code, swapping their names would change nothing, so the round would favour A with probability ½,
+*whatever the machine does meanwhile*. That is a fair coin again, and your `median_interval` knows all about fair coins.
+
+**Task** (bonus). Write `timed_round(a, b, clock, a_first)`: time four calls, each between two reads: A B B A if `a_first`, else B A A B. Return two lists: the two times of `a`, then the two of `b`, in the order in which they were taken. Your `time_calls` reads the clock.
+
+Example: `a` takes 3 and 5 ms, `b` takes 1 and 2: the answer is `([3_000_000, 5_000_000], [1_000_000, 2_000_000])`, in either order.
+
+<details><summary>Hint 1: idea</summary>
+A loop over four turns. Each turn belongs to one of the sides and adds one time to that side's list.
+</details>
+<details><summary>Hint 2: approach</summary>
+<code>(a_first, not a_first, not a_first, a_first)</code> says for each turn whether it is the turn of <code>a</code>.
+</details>
+<details><summary>Hint 3: worked example, something else</summary>
+<code>heads = {True: [], False: []}</code> sorts tosses: <code>for up in tosses: heads[up].append(...)</code>.
+</details>
+"""
+
+# %% nbgrader={"cell_type": "code", "grade": false, "grade_id": "timed-round", "locked": false, "schema_version": 3, "solution": true, "task": false}
+#| export
+def timed_round(a, b, clock, a_first):
+    """Time a b b a, or b a a b, each between two reads of ``clock``; return ([two ns of a], [two ns of b])."""
+    raise NotImplementedError("timed_round: section 8, cell 6")
+
+# %% [markdown]
+"""
+**Task** (bonus). Write `paired_ratio(rounds)`, where each round is `(a_ns, b_ns)`, two positive numbers. Take the logarithm of each `b_ns / a_ns`: then twice as fast and twice as slow are equally far from 0. Return `(ratio, interval)`: `exp` of the median of the logarithms, and `exp` of both ends of their
+`median_interval`; the interval is `None` where that is `None`. (`np.log` and `np.exp`; make plain floats of them.)
+
+Example: six rounds in which b takes twice as long as a: `(2.0, (2.0, 2.0))`.
+
+<details><summary>Hint 1: idea</summary>
+You have both functions: <code>percentile(…, 50)</code> and <code>median_interval</code>. Only what goes in and comes out must be changed.
+</details>
+<details><summary>Hint 2: approach</summary>
+Make the list of logarithms first. An interval that is <code>None</code> has no ends to take <code>exp</code> of.
+</details>
+<details><summary>Hint 3: worked example, other numbers</summary>
+Ratios ½, 1, 2: the logarithms are about -0.693, 0, 0.693, the median is 0, and exp(0) = 1. Three rounds have no interval.
+</details>
+"""
+
+# %% nbgrader={"cell_type": "code", "grade": false, "grade_id": "paired-ratio", "locked": false, "schema_version": 3, "solution": true, "task": false}
+#| export
+def paired_ratio(rounds):
+    """Return (median of b / a, its 95 % interval or None), both taken on logarithms, from rounds of (a_ns, b_ns)."""
+    raise NotImplementedError("paired_ratio: section 8, cell 7")
+
+# %%
+if __name__ == "__main__":
+    def bonus(show):
+        """Run a bonus cell; say what is missing if its functions are not written yet."""
+        try:
+            show()
+        except NotImplementedError as missing:
+            print(f"bonus, not written yet: {missing}")
+
+
+    def try_timed_round():
+        """Both orders, exact; eight reads."""
+        clock = HandedClock()
+        sides = [takes(clock, 3, 5, 7, 9), takes(clock, 1, 2, 4, 6)]
+        check("A B B A, in ns", timed_round(*sides, clock, True), ([3_000_000, 5_000_000], [1_000_000, 2_000_000]), {
+            ((3_000_000,), (1_000_000,)): "each side goes twice"})
+        check("B A A B, in ns", timed_round(*sides, clock, False), ([7_000_000, 9_000_000], [4_000_000, 6_000_000]), {
+            ((4_000_000, 6_000_000), (7_000_000, 9_000_000)): "the times of a come first, whoever began"})
+        check("reads of the clock", clock.reads, 16)
+        order = []
+        timed_round(lambda: order.append("A"), lambda: order.append("B"), clock, True)
+        timed_round(lambda: order.append("A"), lambda: order.append("B"), clock, False)
+        check("the order of the turns", "".join(order), "ABBABAAB", {"ABABBABA": "the second half runs backwards: A B B A", "AABBBBAA": "neighbours must be of different sides"})
+
+
+    def try_paired_ratio():
+        """By hand."""
+        check("b takes twice as long", paired_ratio([(10, 20)] * 6), (2.0, (2.0, 2.0)), {(0.5, (0.5, 0.5)): "b over a, not a over b"})
+        check("plain floats come back", type(paired_ratio([(10, 20)] * 6)[0]).__name__, "float", {"float64": "NumPy's number: float(...) makes a plain one of it"})
+        check("three rounds", paired_ratio([(2, 1), (1, 1), (1, 2)]), (1.0, None))
+        check("seven rounds, one of them disturbed", paired_ratio([(1, 1)] * 6 + [(1, 100)]), (1.0, (1.0, 100.0)), {
+            (100 ** (1 / 7), (1.0, 100.0)): "the mean of the logarithms; take their median"})
+        spread = [(8, 8 * 2**k) for k in range(-4, 6)]
+        check("ten rounds, 1/16 to 32", paired_ratio(spread), (2**0.5, (1 / 8, 16.0)), {
+            (1.5, (1 / 8, 16.0)): "the median of the ratios: take it of their logarithms"})
+
+
+    bonus(try_timed_round)
+    bonus(try_paired_ratio)
+
+# %% [markdown]
+"""
+### The rest of `compare`, given (*skip on first reading*)
+
+Its care is in the first half. Each model gets the same inputs, and the same random state, so that dropout drops the same elements; whatever one run changed (running statistics, an input, a weight) is compared too and put back.
+"""
+
+# %%
+#| export
+def _cases(inputs):
+    """Return a list of argument tuples: a Tensor is one input; of a list or tuple each item is one.
+
+    An item is a Tensor, or a tuple of arguments for a model that takes several: ``[(x, mask)]``.
+    """
+    items = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
+    if not items:
+        raise ValueError("no inputs came; want a Tensor, or a list with at least one")
+    for item in items:
+        if not isinstance(item, Tensor) and not (isinstance(item, tuple) and item):
+            raise TypeError(f"an input is a {type(item).__name__}; want a Tensor, or a tuple of arguments in the list")
+    return [item if isinstance(item, tuple) else (item,) for item in items]
+
+# %%
+#| export
+def _outputs_in(output, who, name="output"):
+    """Return {name: array} of an output: a Tensor, or several (and numbers, and None) in tuples, lists or dicts."""
+    if isinstance(output, Tensor):
+        return {name: output.data.copy()}
+    if isinstance(output, (tuple, list, dict)) and (name != "output" or named_tensors(output)):
+        return {key: array for part, inner in parts(output) if inner is not None
+                for key, array in _outputs_in(inner, who, f"{name}[{part}]").items()}
+    if isinstance(output, (bool, int, float, np.number, np.bool_)) and name != "output":
+        return {name: np.asarray(output)}
+    hint = "; it has computed nothing yet: drain it, and return what it gives" if hasattr(output, "__next__") else ""
+    raise TypeError(f"the {who} returned a {type(output).__name__}; want a Tensor, or several in a tuple{hint}")
+
+# %%
+#| export
+def _arrays_in(thing):
+    """Return {dotted name: array} of the Tensors and arrays in a thing, each object once."""
+    found, seen, todo = {}, {}, [("", thing)]
+    while todo:
+        name, value = todo.pop()
+        if id(value) in seen:
+            continue
+        seen[id(value)] = value
+        if isinstance(value, (Tensor, np.ndarray)):
+            found[name] = value.data if isinstance(value, Tensor) else value
+        elif not isinstance(value, (int, float, str, bytes, random.Random)):
+            todo += [(f"{name}.{part}" if name else part, inner) for part, inner in reversed(parts(value))]
+    return found
+
+# %%
+#| export
+def _seed_alike(model):
+    """Put every source of randomness that the model may use into a state that depends on its place only."""
+    default, kinds = default_generator(), (np.random.Generator, np.random.RandomState, random.Random)
+    own = [thing for thing in things_in(model) if isinstance(thing, kinds) and thing is not default]
+    for place, source in enumerate([default, *own]):
+        if isinstance(source, np.random.Generator):
+            source.bit_generator.state = type(source.bit_generator)(place).state
+        else:
+            source.seed(place)
+    np.random.seed(0)
+    random.seed(0)
+
+# %%
+#| export
+class _Run(NamedTuple):
+    """What one checked run gave: {name: array} of its output, its decision, {name: array} of what it changed."""
+
+    outputs: dict
+    decision: object
+    changed: dict
+
+# %%
+#| export
+def _run_alike(who, model, call, args, decision):
+    """Run once from a fixed random state and return the ``_Run``; the model and its input are as before."""
+    everything = {"model": model, "input": list(args)}
+    with untouched(everything):
+        before = {name: (array, array.copy()) for name, array in _arrays_in(everything).items()}
+        _seed_alike(model)
+        try:
+            output = call(*args)
+            outputs, decided = _outputs_in(output, who), None if decision is None else decision(output)
+            after = _arrays_in(everything)
+            changed = {name: array.copy() for name, array in after.items()
+                       if name not in before or not _as_before(array, before[name][1])}
+        finally:
+            for array, contents in before.values():
+                if array.flags.writeable:
+                    _put_back_array(array, contents)
+    return _Run(outputs, decided, changed | {name: np.zeros(0) for name in before if name not in after})
+
+# %%
+#| export
+def _as_before(array, before):
+    return array.dtype == before.dtype and np.array_equal(array, before, equal_nan=array.dtype.kind == "f")
+
+
+def _same_decision(a, b):
+    """Say whether two decisions are equal: exactly, arrays and Tensors element by element."""
+    a, b = (value.data if isinstance(value, Tensor) else value for value in (a, b))
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        a, b = np.asarray(a), np.asarray(b)
+        return a.shape == b.shape and _as_before(a, b.astype(a.dtype, copy=False))
+    if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
+        return len(a) == len(b) and all(map(_same_decision, a, b))
+    return bool(a == b) or (a != a and b != b)
+
+# %%
+#| export
+def _agreement(what, expected, got, rtol, atol):
+    """Return the worst elements of two {name: array}, one per name; ``ValueError`` where they do not agree."""
+    if list(expected) != list(got):
+        raise ValueError(f"{what}: the baseline has {', '.join(expected) or 'nothing'}, the candidate "
+                         f"{', '.join(got) or 'nothing'}; want the same structure")
+    found = []
+    for name, a in expected.items():
+        b = got[name]
+        for property_of, here, there in (("shape", a.shape, b.shape), ("dtype", a.dtype, b.dtype)):
+            if here != there:
+                raise ValueError(f"{what}, {name}: {property_of} {here} in the baseline and {there} in the candidate; "
+                                 "want the same before anything is timed")
+        worst = worst_element(a, b, *tolerance(a.dtype, rtol, atol))
+        if worst and worst["beyond"]:
+            raise ValueError(
+                f"{what}, {name} differs most at {worst['index']}: baseline {worst['expected']!r}, candidate "
+                f"{worst['got']!r}, difference {worst['abs']:.4g}, allowed {worst['allowed']:.4g} ({worst['beyond']:,} "
+                f"of {a.size:,} elements differ too much); mend the candidate, or give an rtol and atol you can defend")
+        found += [{**worst, "name": name}] if worst else []
+    return found
+
+# %%
+#| export
+def _same_changes(what, expected, got):
+    """Refuse with a ``ValueError`` two runs that leave their models, or their input, changed in different ways."""
+    for who, changed in (("baseline", expected), ("candidate", got)):
+        spoilt = [name for name in changed if name.startswith("input.")]
+        if spoilt:
+            raise ValueError(f"{what}: the {who} wrote into its input ({spoilt[0]}); let it work on a copy")
+    odd = sorted(set(expected) ^ set(got))
+    if odd:
+        who = "baseline" if odd[0] in expected else "candidate"
+        raise ValueError(f"{what}: only the {who} changes {odd[0]} when it runs; compare in eval mode, or run it once "
+                         "before if this is a cache filled at first use")
+    _agreement(f"{what}, state after the run", expected, {name: got[name] for name in expected}, None, None)
+
+# %%
+#| export
+def _same_results(models, calls, cases, rtol, atol, decision):
+    """Return the worst elements over all cases; ``ValueError`` where results, decisions or changes of state differ."""
+    worst = []
+    for number, args in enumerate(cases):
+        what = f"input {number}"
+        one, other = (_run_alike(who, model, call, args, decision)
+                      for who, model, call in zip(("baseline", "candidate"), models, calls))
+        found = _agreement(what, one.outputs, other.outputs, rtol, atol)
+        if not _same_decision(one.decision, other.decision):
+            raise ValueError(f"{what}: the decision is {_in_words(one.decision)} in the baseline and "
+                             f"{_in_words(other.decision)} in the candidate, although all numbers are within tolerance")
+        _same_changes(what, one.changed, other.changed)
+        worst += [{**element, "input": number} for element in found]
+    return worst
+
+# %%
+#| export
+def _in_words(decision):
+    """Return a decision as a few words."""
+    return _short(" ".join(repr(decision.data if isinstance(decision, Tensor) else decision).split()), 40)
+
+# %% [markdown]
+"""
+The second half times. Both sides get blocks of the same size, long enough for the faster of the two. A round in which the clock saw no time pass at all is dropped and counted. And a result says how small a difference it *could* have seen: "indistinguishable" from a run that could not have seen less than 30 % says little.
+"""
+
+# %%
+#| export
+def _passes(call, cases):
+    """Return a function that runs one pass: the call on every case."""
+    if len(cases) == 1:
+        return partial(call, *cases[0])
+
+    def one_pass():
+        for args in cases:
+            call(*args)
+    return one_pass
+
+
+def _in_blocks(call, block):
+    """Return a function that makes ``block`` calls; for a single one the call itself."""
+    def many():
+        for _ in range(block):
+            call()
+    return call if block == 1 else many
+
+# %%
+#| export
+def _plan(passes, rounds, clock):
+    """Warm both up; return (calls in a block, rounds): blocks long enough for the faster side, two seconds in all.
+
+    A handed clock is not calibrated: single calls, and 20 rounds.
+    """
+    if clock is not None:
+        return 1, rounds or 20
+    typical = [_warm_up(one_pass, 2)[2] for one_pass in passes]
+    block = max(map(block_size, typical))
+    fitting = 2_000_000_000 // max(int(2 * block * sum(typical)), 1)
+    return block, rounds or max(10, min(100, fitting))
+
+# %%
+#| export
+def _time_rounds(passes, rounds, block, clock, coin):
+    """Return (rounds that count, how many were dropped); a round is (ns of the baseline, of the candidate)."""
+    sides, kept = [_in_blocks(one_pass, block) for one_pass in passes], []
+    for _ in range(rounds):
+        took = timed_round(*sides, clock, coin.random() < 0.5)
+        if min(map(min, took)) > 0:
+            kept.append(tuple(map(sum, took)))
+    return kept, rounds - len(kept)
+
+# %%
+#| export
+def _judgement(kept, step_ns):
+    """Return ratio, interval, resolvable and verdict of the rounds that count; None where they cannot say."""
+    if not kept:
+        return {"ratio": None, "interval": None, "resolvable": None, "verdict": "indistinguishable"}
+    ratio, interval = paired_ratio(kept)
+    if interval is None:
+        return {"ratio": ratio, "interval": None, "resolvable": None, "verdict": "indistinguishable"}
+    low, high = interval
+    verdict_of = "faster" if high < 1 else "slower" if low > 1 else "indistinguishable"
+    coarse = 1 + step_ns / min(map(min, kept))
+    return {"ratio": ratio, "interval": interval, "resolvable": max(high / ratio, ratio / low, coarse),
+            "verdict": verdict_of}
+
+# %%
+#| export
+def _pair_doubts(kept, dropped, traced):
+    """Return one sentence for each reason to trust a comparison less."""
+    said, ties = [], sum(a == b for a, b in kept)
+    if traced:
+        said.append("tracemalloc was tracing: small ops are two to four times slower under it; stop tracing to time")
+    if dropped:
+        said.append(f"below the clock's resolution: in {dropped} round(s) no time passed, or it ran backwards; dropped")
+    if len(kept) < 6:
+        said.append(f"only {len(kept)} round(s) count; an interval needs 6")
+    if 10 * ties > len(kept):
+        said.append(f"clock too coarse: {ties} of {len(kept)} rounds are exact ties")
+    halves = [paired_ratio(half)[1] for half in (kept[:len(kept) // 2], kept[len(kept) // 2:]) if len(half) >= 6]
+    if len(halves) == 2 and (halves[0][1] < halves[1][0] or halves[1][1] < halves[0][0]):
+        said.append("the ratio drifted: the first and the second half of the rounds do not agree")
+    return said
+
+# %%
+#| export
+def _allowance(what, value):
+    """Return a tolerance as a float, None as None; ``ValueError`` unless it is finite and at least 0."""
+    if value is not None and not 0 <= real(what, value) < inf:
+        raise ValueError(f"{what} is {value}; want a finite number of at least 0")
+    return None if value is None else float(value)
+
+
+def _agreed(worst):
+    """Return worst_difference (None: there are no elements) and outputs_equal, in the words of ``compare``."""
+    def share(element):
+        return element["abs"] / element["allowed"] if element["abs"] else 0.0
+
+    found = max(worst, key=share, default=None)
+    exactly = not any(element["abs"] for element in worst)
+    return {"worst_difference": found and {
+                "abs": found["abs"], "rel": found["rel"], "allowed": found["allowed"],
+                "where": {"input": found["input"], "output": found["name"], "index": found["index"]}},
+            "outputs_equal": "exactly" if exactly else "within tolerance"}
+
+# %%
+#| export
+def _pair_workload(models, cases, **more):
+    """Write down what was compared: as ``workload``, with a pair of models and all inputs."""
+    given = [value for args in cases for value in args if isinstance(value, Tensor)]
+    gradient = "kept where wanted" if thread_state().grad_enabled else "no_grad"
+    each = [workload(model, None) for model in models]
+    return {**each[1], "model": [one["model"] for one in each], "mode": [one["mode"] for one in each],
+            "shapes": [list(x.shape) for x in given], "dtypes": [str(x.dtype) for x in given], "inputs": len(cases),
+            "gradient": gradient, **more, "stages": "one pass: a call of the model on every input"}
+
+# %%
+#| export
+def _timed_pairs(models, calls, cases, clock, rounds, seed):
+    """Time both sides and return the timed half of what ``compare`` returns."""
+    passes = [_passes(call, cases) for call in calls]
+    with untouched([*models, cases]), quiet():
+        block, rounds = _plan(passes, rounds, clock)
+        read = perf_counter_ns if clock is None else reading(clock)
+        kept, dropped = _time_rounds(passes, rounds, block, read, random.Random(seed))
+    found = _judgement(kept, 1 if clock is not None else clock_facts().resolution_ns)
+    for name, times in zip(("baseline_ms", "candidate_ms"), zip(*kept) if kept else ([0], [0])):
+        found[name] = percentile(times, 50) / 2 / block / 1e6
+    return found | {"rounds": len(kept), "dropped": dropped, "block": block}, kept
+
+# %%
+#| export
+def compare(baseline, candidate, inputs, rtol=None, atol=None, decision=None, *, clock=None, rounds=None, seed=None):
+    """Say whether the candidate is faster: results must agree first, then both are timed in shuffled pairs.
+
+    ``inputs``: a Tensor, or a list of Tensors (boundary cases too) or of tuples of arguments, ``[(x, mask)]``; a pass
+    is all of them, one after another. Both run in the caller's gradient mode, in their own train or eval mode and from
+    the same random state. Refused with a ``ValueError`` that shows the worst element: other shapes, types, values (see
+    ``tolerance``), ``decision(output)``, or changes to the model's Tensors and arrays (what a closure holds is not
+    seen). ``TypeError``: an output that is no Tensor, such as a generator, which has computed nothing yet.
+
+    Keys: ratio (candidate's time / baseline's, median), interval (95 %, by the sign test on its logarithm), resolvable
+    (a ratio beyond it, or below its inverse, would have been seen), verdict ("faster", "slower", or "indistinguishable"
+    when the interval holds 1), baseline_ms, candidate_ms (medians, of one pass), rounds, dropped, block (passes between
+    two reads), worst_difference, outputs_equal ("exactly", "within tolerance"), warnings, workload.
+
+    With a ``clock`` nothing is calibrated: each side runs once for its result, then four passes a round, two reads
+    each. ``rounds``: 6 or more, by default what fits into two seconds, 10 to 100. ``seed``: of the coins that shuffle.
+    """
+    if thread_state().shape_only:
+        raise ValueError("a shape-only run computes nothing that could be compared; call compare outside of it")
+    if decision is not None and not callable(decision):
+        raise TypeError(f"decision is {decision!r}; want a function of the output, such as its argmax, or None")
+    rtol, atol = _allowance("rtol", rtol), _allowance("atol", atol)
+    rounds = None if rounds is None else whole("rounds", rounds, 6)
+    seed = random.SystemRandom().getrandbits(32) if seed is None else whole("seed", seed, 0)
+    cases, models, traced = _cases(inputs), (baseline, candidate), tracemalloc.is_tracing()
+    calls = [_calls_of(model, None)[1].func for model in models]
+    agreed = _agreed(_same_results(models, calls, cases, rtol, atol, decision))
+    found, kept = _timed_pairs(models, calls, cases, clock, rounds, seed)
+    return {**found, **agreed, "warnings": _pair_doubts(kept, found["dropped"], traced),
+            "workload": _pair_workload(models, cases, seed=seed, rtol=rtol, atol=atol)}
+
+# %%
+#| export
+def compare_table(found):
+    """Return a comparison as a few lines of at most 80 columns."""
+    low, high = found["interval"] or (None, None)
+    ratio = "unknown" if found["ratio"] is None else f"{found['ratio']:.4g}"
+    interval = "no interval" if low is None else f"95 % interval {low:.4g} to {high:.4g}"
+    most = found["worst_difference"]
+    equal = f", at most {most['abs']:.3g} apart ({most['allowed']:.3g} allowed)" if most and most["abs"] else ""
+    lines = [f"candidate / baseline {ratio}, {interval}: {found['verdict']}",
+             f"baseline {found['baseline_ms']:.4g} ms, candidate {found['candidate_ms']:.4g} ms",
+             f"{found['rounds']} rounds of 4 blocks of {found['block']} pass(es), shuffled",
+             f"results equal {found['outputs_equal']}{equal}"]
+    if found["resolvable"] is not None:
+        lines.insert(1, f"a difference of {found['resolvable'] - 1:.2%} would have been seen")
+    return "\n".join(lines + _said(found["warnings"]))
+
+# %% [markdown]
+"""
+### What it says
+
+Three spellings of GELU, `0.5 x (1 + tanh(√(2/π) (x + 0.044715 x³)))`. The first is Module 02's. The second takes `x` out of the bracket and squares once: the same function, fewer passes over memory. The third is the popular shortcut `x · sigmoid(1.702 x)`. And the first, against itself. Guess the verdicts before you look: "faster", "slower", "indistinguishable" or "refused"?
+"""
+
+# %%
+if __name__ == "__main__":
+    guess("GELU, fewer passes", None, sure=0.5)
+    guess("GELU, the same code", None, sure=0.5)
+    guess("GELU, shortcut", None, sure=0.5)
+
+# %%
+if __name__ == "__main__":
+    def gelu_fewer_passes(x):
+        """GELU with x taken out of the bracket: one multiplication less for the cube."""
+        squared = x * x
+        return x * (0.5 * activations.tanh(x * (0.7978845608 + 0.0356774081 * squared)) + 0.5)
+
+
+    def gelu_shortcut(x):
+        """An approximation of GELU by one sigmoid."""
+        return x * activations.sigmoid(1.702 * x)
+
+
+    hidden = Tensor(np.random.default_rng(0).standard_normal((64, 512)))
+
+
+    def three_verdicts():
+        """Compare two spellings, the same code, and a wrong one."""
+        with gradients(False):
+            for name, other in (("fewer passes", gelu_fewer_passes), ("the same code", activations.gelu), ("shortcut", gelu_shortcut)):
+                try:
+                    found = compare(activations.gelu, other, [hidden, Tensor([0.0, -20.0, 20.0])], rounds=20)
+                    print(compare_table(found))
+                    settle(f"GELU, {name}", found["verdict"])
+                except ValueError as refused:
+                    say(str(refused))
+                    settle(f"GELU, {name}", "refused")
+                print()
+
+
+    bonus(three_verdicts)
+
+# %% [markdown]
+"""
+If your run found the same code "faster" or "slower": that is the one time in twenty (two in forty) which a 95 % interval owes you. Run the cell again; a true difference comes back, a false alarm does not. It is why one comparison out of many proves little, and why a difference that you hope for deserves a second run.
+
+The shortcut may well be the fastest of the three, and for a network that was *trained* with it, it would be right. For this network it is another function: whoever replaces the one by the other must say so, by a tolerance that can be defended or by a `decision` that must stay the same (`decision=lambda out: out.data.argmax(-1)`).
+
+**What if** you let it pass, with `atol=0.03`? And what does `compare` say of a model in train mode with dropout, or with running statistics that only one of the two updates?
+
+**For a real model.** Write both numbers down: the ratio with its interval, and the difference that the run could have seen. "No measurable change" from a run that could not have seen less than 30 % is no result. Nor is "3 % faster" when the interval holds 1.
 
 ## 9. Open the bet
 
@@ -4189,6 +5339,7 @@ if __name__ == "__main__":
     opened = {name: profile_forward_pass(layer, sentence, iterations=12) for name, layer in contestants.items()}
     for name, found in opened.items():
         print(f"{name:>9}: {found['latency_ms']:7.3f} ms, {found['flops']:>12,} FLOPs, peak {found['peak_memory_mb']:6.2f} MB, limited by {found['limited_by']}")
+        tell_doubts(name, found["latency"])
     settle("slowest of linear, attention, relu", max(opened, key=lambda name: opened[name]["latency_ms"]))
     settle("holds most of linear, attention, relu", max(opened, key=lambda name: opened[name]["peak_memory_mb"]))
     settle("attention takes how many times as long as one linear", round(opened["attention"]["latency_ms"] / opened["linear"]["latency_ms"], 1))
@@ -4226,8 +5377,8 @@ if __name__ == "__main__":
 
 # %% [markdown]
 """
-**Why "unexplained"?** A row that says so took more than twice what the model explains. The model adds up *all* FLOPs and *all* bytes of a layer and takes the larger bill, at the best rates this machine ever showed. Two things are too simple about that, and both can be measured: the ops run one after another, so each pays its own larger bill; and the ops
-listed below do not reach the rates of a large product or a long addition: compare each line with your machine's peak and bandwidth in section 6.
+**Why "unexplained"?** A row that says so took more than twice what the model explains. The model adds up *all* FLOPs and *all* bytes of a layer and takes the larger bill, products at the rate of their size and the rest at the best rates this machine ever showed. Two things are too simple about that, and both can be measured: the ops run one after another, so each pays its own larger bill; and the ops
+listed below do not reach the rates of a large product or a long addition: compare each line with your machine's peak and bandwidth in section 6. A third is no fault of the model: where the median lies far above the best run, the machine had other work.
 """
 
 # %%
@@ -4240,16 +5391,18 @@ if __name__ == "__main__":
 
     with gradients(False):
         passes = [observe(lambda: block.attention(tokens))[0] for _ in range(9)]
-    print(f"attention: as one piece {model_ms(passes[0]):.3f} ms, op by op {sum(model_ms([event]) for event in passes[0]):.3f} ms, measured {measure_latency(block.attention, tokens, 3, 15):.3f} ms")
+    timed = latency_statistics(block.attention, tokens, 3, 15)
+    print(f"attention: as one piece {model_ms(passes[0]):.3f} ms, op by op {sum(model_ms([event]) for event in passes[0]):.3f} ms; measured {timed['median']:.3f} ms, at best {timed['min']:.3f} ms")
+    tell_doubts("attention", timed)
     took_ms = [min(event.end_ns - event.start_ns for event in same_op) / 1e6 for same_op in zip(*passes)]
     print(f"the ops alone, the best of nine passes each: {sum(took_ms):.3f} ms; where they lose most:")
     for ms, event in sorted(zip(took_ms, passes[0]), key=lambda row: model_ms([row[1]]) - row[0])[:5]:
         rate = f"{event_flops(event) / ms / 1e6:6.2f} GFLOP/s, {event.num_bytes / ms / 1e6:6.2f} GB/s"
-        print(f"{event.op.name:>12} {' '.join(map(str, event.in_shapes)):<34} {ms:.3f} ms, model {model_ms([event]):.3f} ms: {rate}")
+        print(f"{event.op.name:>10} {' '.join(map(str, event.in_shapes)):<34} {ms:.3f} ms, model {model_ms([event]):.3f} ms: {rate}")
 
 # %% [markdown]
 """
-**Three different answers.** Time, FLOPs and bytes of one model, aligned: each bar is the whole, each piece a layer's own part, and a ribbon joins the same layer from bar to bar. Where a ribbon widens or narrows, the three answers differ:
+**Three different answers.** Time, FLOPs and bytes of one model, each layer's own part of each. In the picture the bars are aligned and a ribbon joins the same layer from bar to bar: where it widens or narrows, the three answers differ:
 """
 
 # %%
@@ -4261,56 +5414,12 @@ if __name__ == "__main__":
         return [row[key] - within for row, within in zip(rows, inside)]
 
 
-    def text_bars(bars, names, width=64):
-        """Print the bars as text, a letter for each 64th: the picture for a terminal."""
-        letters = {name: letter for name, letter in zip(names, "+aqkvourd")}
-        print(", ".join(f"{letter} {name}" for name, letter in letters.items()))
-        for title, values in bars.items():
-            print(f"{title:>6} " + "".join(letters[name] * round(width * value / sum(values)) for name, value in zip(names, values))[:width])
-
-
-    def ribbons(bars, names):
-        """Draw the aligned bars and their ribbons with matplotlib; return the picture as PNG bytes."""
-        from io import BytesIO
-
-        from matplotlib.figure import Figure
-
-        colours = ["#444444", "#0072B2", "#E69F00", "#56B4E9", "#009E73", "#F0E442", "#D55E00", "#CC79A7", "#BBBBBB"]  # safe for colour-blind eyes
-        figure = Figure(figsize=(10, 5), dpi=110, layout="constrained")
-        axes, bend, half = figure.add_subplot(), np.linspace(0, 1, 40), 0.19
-        edges = [np.concatenate([[0], np.cumsum(values) / sum(values)]) for values in bars.values()]
-        for level, (title, edge) in enumerate(zip(bars, edges)):
-            axes.text(-0.01, -level, title, ha="right", va="center", fontsize=13)
-            for i, (name, colour) in enumerate(zip(names, colours)):
-                low, high = edge[i], edge[i + 1]
-                axes.barh(-level, high - low, left=low, height=2 * half, color=colour, edgecolor="white", linewidth=1.2, label=name if level == 0 else None)
-                if high - low > 0.05:
-                    shade = "white" if colour in ("#444444", "#0072B2", "#009E73", "#D55E00") else "black"
-                    axes.text((low + high) / 2, -level, f"{name}\n{high - low:.0%}" if high - low > 0.09 else f"{high - low:.0%}", ha="center", va="center", color=shade, fontsize=9)
-                if level + 1 < len(edges):
-                    after, smooth = edges[level + 1], 3 * bend**2 - 2 * bend**3
-                    axes.fill_betweenx(-level - half - bend * (1 - 2 * half), low + (after[i] - low) * smooth, high + (after[i + 1] - high) * smooth, color=colour, alpha=0.35, linewidth=0)
-        axes.set(xlim=(-0.09, 1.005), ylim=(-len(edges) + 0.7, 0.3))
-        axes.axis("off")
-        figure.legend(loc="outside lower center", ncols=len(names), fontsize=9, frameon=False, handlelength=1.0, columnspacing=1.0)
-        page = BytesIO()
-        figure.savefig(page, format="png")
-        return page.getvalue()
-
-
     rows = profile_of_block()["layers"]
-    names = ["ways around", "attention's own", *(row["name"].removeprefix("attention.") for row in rows[2:])]
-    bars = {"time": [row["self_ms"] for row in rows], "FLOPs": own(rows, "flops"), "bytes": own(rows, "bytes")}
-    try:
-        drawn = ribbons(bars, names)
-    except ImportError:
-        drawn = None
-    if drawn and "IPython" in sys.modules:
-        from IPython.display import Image, display
-
-        display(Image(data=drawn))
-    else:
-        text_bars(bars, names)
+    shares = [[value / sum(values) for value in values] for values in ([row["self_ms"] for row in rows], own(rows, "flops"), own(rows, "bytes"))]
+    print(f"{'own part of':<24}  time FLOPs bytes")
+    for row, *parts_of in zip(rows, *shares):
+        print(f"{'  ' * row['depth'] + row['name']:<24}" + "".join(f"{part:>6.0%}" for part in parts_of))
+    show(pictures.layer_ribbons, rows, profile_of_block()["latency"]["workload"])
 
 # %% [markdown]
 """
@@ -4319,19 +5428,41 @@ if __name__ == "__main__":
 
 # %%
 #| export
-def profile_batch_sizes(model, input_shape, sizes=(1, 8, 32, 64), *, clock=None):
-    """Return a dict per batch size: batch, latency_ms, throughput (samples a second), peak_memory_mb.
+def _batch_sizes(sizes):
+    """Return the batch sizes as a list of ints, in the order given; one number is a list of one."""
+    sizes = list(sizes) if isinstance(sizes, (tuple, list, range, np.ndarray)) else [sizes]
+    if not sizes:
+        raise ValueError("no batch sizes came; want at least one, like (1, 8, 32, 64)")
+    return [whole("a batch size", size, 1) for size in sizes]
 
-    The first axis of ``input_shape`` is replaced by each of ``sizes``.
+
+def _shape_with_batch(input_shape):
+    """Return ``input_shape`` as a tuple of sizes; ``ValueError`` for one axis, which has no batch."""
+    shape = sizes("input_shape", input_shape)
+    if len(shape) < 2:
+        raise ValueError(f"input_shape is {shape}: one axis has no batch; want two or more, the batch first: (1, 64)")
+    return shape
+
+# %%
+#| export
+def profile_batch_sizes(model, input_shape, sizes=(1, 8, 32, 64), *, clock=None):
+    """Return a dict per batch size, in the order given, of passes without gradients on made inputs.
+
+    Keys: batch; latency_ms (median); throughput (samples a second; 0.0 where the clock could not see the pass, which
+    warnings then say); parameter_memory_mb, input_mb, output_mb, peak_memory_mb (1024² bytes); warnings, workload.
+    The first axis of ``input_shape`` is the batch and is replaced by each of ``sizes``: a shape of one axis has none.
     """
-    rows = []
-    for size in sizes if isinstance(sizes, (tuple, list, range)) else (sizes,):
-        x = make_input(model, (whole("a batch size", size, 1), *input_shape[1:]))
+    rows, wanted = [], _batch_sizes(sizes)
+    shape = _shape_with_batch(input_shape)
+    for size in wanted:
+        x = make_input(model, (size, *shape[1:]))
         with gradients(False):
             memory = memory_of(model, x)
-        ms = time_forward(model, x, clock)["median"]
-        rows.append({"batch": int(size), "latency_ms": ms, "throughput": size / ms * 1e3 if ms > 0 else 0.0,
-                     "peak_memory_mb": memory["peak_memory_mb"]})
+        found = time_forward(model, x, clock)
+        ms = found["median"]
+        rows.append({"batch": size, "latency_ms": ms, "throughput": size / ms * 1e3 if ms > 0 else 0.0,
+                     **{key: memory[key] for key in ("parameter_memory_mb", "input_mb", "output_mb", "peak_memory_mb")},
+                     "warnings": found["warnings"], "workload": found["workload"]})
     return rows
 
 # %%
@@ -4339,11 +5470,13 @@ if __name__ == "__main__":
     rows = profile_of_block()["layers"]
     share = sum(row["self_ms"] for row in rows if row["name"].startswith("attention")) / sum(row["self_ms"] for row in rows)
     print(f"attention takes {share:.0%}: twice as fast makes the whole {amdahl_speedup(share, 2):.2f}x, infinitely fast {amdahl_speedup(share, inf):.2f}x\n")
-    before = None
-    for row in profile_batch_sizes(digits, (1, 64), (1, 8, 64, 512, 4096)):
+    before, by_batch = None, profile_batch_sizes(digits, (1, 64), (1, 8, 64, 512, 4096))
+    for row in by_batch:
         gained = "" if before is None else f"   throughput x {row['throughput'] / before:.1f}"
         print(f"batch {row['batch']:4d} {row['latency_ms']:8.4f} ms {row['throughput']:12,.0f} samples/s {row['peak_memory_mb']:7.3f} MB{gained}")
+        tell_doubts(f"batch {row['batch']}", row)
         before = row["throughput"]
+    show(pictures.batch_curve, by_batch, {"model": "digits network, 64-32-10", **environment()})
 
 # %% [markdown]
 """
@@ -4413,7 +5546,7 @@ if __name__ == "__main__":
     @flops(pairwise_distance)
     def pairwise_distance_cost(out, a, b):
         """Count 1 for each subtraction, multiplication and addition: shapes (n, m), (n, d), (m, d) -> FLOPs."""
-        raise NotImplementedError("pairwise_distance_cost: section 9, cell 9")
+        raise NotImplementedError("pairwise_distance_cost: section 9, cell 10")
 
 # %% nbgrader={"cell_type": "code", "grade": true, "grade_id": "test-distance-cost", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false} tinytorch={"skill": "transfer"}
 if __name__ == "__main__":
@@ -4450,7 +5583,7 @@ Adding two (5, 6) arrays moves 3 · 30 · 4 = 360 bytes for 30 FLOPs: a twelfth 
 if __name__ == "__main__":
     def predict_distance(n, m, d, limits):
         """Return (flops, bytes_moved, regime) of pairwise_distance on float32 (n, d) and (m, d)."""
-        raise NotImplementedError("predict_distance: section 9, cell 11")
+        raise NotImplementedError("predict_distance: section 9, cell 12")
 
 # %% nbgrader={"cell_type": "code", "grade": true, "grade_id": "test-predict-distance", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false} tinytorch={"skill": "transfer"}
 if __name__ == "__main__":
@@ -4486,7 +5619,7 @@ if __name__ == "__main__":
         if name == "one op":
             settle("pairwise_distance as one op is limited by", found["limited_by"])
         print(f"{name:>8}: {did.flops:,} FLOPs, {did.bytes_moved / 1024**2:6.1f} MB, {took:6.2f} ms: nearer roof {found['bottleneck']}, limited by {found['limited_by']}")
-    print(found["advice"])
+    say(found["advice"])
 
 # %% [markdown]
 """
@@ -4531,14 +5664,15 @@ if __name__ == "__main__":
     gpu = MachineLimits(peak_gflops=312_000, bandwidth_gbs=1_555, dispatch_us=5)
     step = 3 * gpt_flops(1024, 768, 12, 12, 50_257) * 8  # folklore's forward + backward of GPT-2 small, 1,024 tokens, batch 8
     print(f" 1  a step of {step / 1e12:.2f} TFLOP in 60 ms on 312 TFLOP/s: {step / 0.060 / 1e12:.0f} TFLOP/s, MFU {step / 0.060 / 312e12:.0%}")
-    print(f" 2  12 layers, activations of 1 layer kept in 12 checkpoints + 1 open layer of 10: {12 * 1 + 10} instead of {12 * 10} units; FLOPs {4 / 3:.2f}x")
+    print(f" 2  12 layers keep 10 arrays each: {12 * 10}; a checkpoint each, and one layer open: {12 * 1 + 10}; FLOPs {4 / 3:.2f}x")
     print(f" 3  samples for p50, p95, p99: {least_samples(50)}, {least_samples(95)}, {least_samples(99)}")
     print(f" 4  ridge of that GPU: {roofline(1, 1, gpu)['ridge_point']:.0f} FLOPs per byte; an add does {1 / 12:.2f}, a 4,096 product {2 * 4096**3 / (12 * 4096**2):.0f}")
     print(f" 5  70 % of the time twice as fast: {amdahl_speedup(0.7, 2):.3f}x; infinitely fast: {amdahl_speedup(0.7, inf):.2f}x")
     relu = roofline(10**9, 8 * 10**9, MachineLimits(100_000, 900, 5))
     print(f" 6  ReLU on 10⁹ floats at 900 GB/s and 100 TFLOP/s: {relu['memory_ms']:.2f} ms to move, {relu['compute_ms']:.2f} ms to compute")
     print(f" 7  mean and median of 5.1, 5.2, 5.0, 5.3, 50.0: {fmean(five):.2f} and {percentile(five, 50)}")
-    print(f" 8  one op through the door: {here.dispatch_us:.1f} µs here; reading the clock twice: {clock_facts().overhead_ns / 1e3:.2f} µs")
+    alone_us = min(watched["plain"], watched["plain again"])
+    print(f" 8  a small model took {alone_us:.1f} µs alone, {watched['listened to'] / alone_us:.2f}x listened to, {watched['memory traced'] / alone_us:.2f}x traced; two clock reads {clock_facts().overhead_ns / 1e3:.2f} µs")
     print(f" 9  batch 32 to 64 above: {more:+.0%} throughput, {later:+.0%} latency")
     network = linear_flops((1, 64), 32) + linear_flops((1, 32), 10)
     print(f"10  a 64-32-10 network on one sample: {network / gpu.peak_gflops / 1e6 * 1e9:.0f} ps of arithmetic there, {3 * gpu.dispatch_us:.0f} µs of launches")
@@ -4571,7 +5705,7 @@ It waits for bytes: line 6. Only fewer bytes help: fuse it with its neighbour, o
 Each removes something that is not the model's: stray slow calls, first-call work, the collector's pauses. What is removed must be reported beside it (first call, outliers, p95).
 </details>
 <details><summary>8. What does measuring itself cost?</summary>
-Reading a clock little, listening to every op more, tracing memory two to four times the small ops' time. Therefore one instrument at a time (line 8).
+Reading a clock little, listening to every op more, tracing memory most of all, where ops are small (line 8). Therefore one instrument at a time.
 </details>
 <details><summary>9. Why does throughput stop growing with the batch?</summary>
 The overhead is shared already, and the work per sample stays. From there on a larger batch buys latency (line 9).

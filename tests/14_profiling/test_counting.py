@@ -4,7 +4,8 @@ import importlib
 import json
 import pkgutil
 import tracemalloc
-from itertools import product
+from html.parser import HTMLParser
+from itertools import product, takewhile
 from time import perf_counter
 
 import numpy as np
@@ -16,13 +17,20 @@ from tinytorch import core
 from tinytorch.core import tensor as ops
 from tinytorch.core.activations import ReLU, softmax
 from tinytorch.core.autograd import no_grad
+from tinytorch.core.embeddings import Embedding
 from tinytorch.core.layers import Dropout, Layer, Linear, Sequential, linear
 from tinytorch.core.losses import CrossEntropyLoss
+from tinytorch.core.spatial import Conv2d
 from tinytorch.core.tensor import Op, OpEvent, Tensor, listen, scope, shape_only
+from tinytorch.core.transformers import TransformerBlock
 from tinytorch.perf.profiling import (
     CONTRACTIONS,
     CONVENTION,
     FLOPS,
+    FlopReport,
+    LayerCost,
+    MachineLimits,
+    _rows,
     attention_flops,
     conv2d_flops,
     count_flops,
@@ -36,6 +44,7 @@ from tinytorch.perf.profiling import (
     linear_flops,
     matmul_flops,
     per_output,
+    profile_forward_pass,
     run_on_shapes,
     sum_by_scope,
     tally,
@@ -192,6 +201,7 @@ def test_closed_forms_return_python_integers():
         (lambda: matmul_flops((2, True), (1, 3)), TypeError, "a_shape.1. is True"),
         (lambda: matmul_flops((2, 1, 3), (3, 3, 2)), ValueError, "sizes 2 and 3 do not broadcast"),
         (lambda: linear_flops((2, 0), 3), ValueError, "input_shape.1. is 0"),
+        (lambda: count_flops(Linear(3, 2), (10**30, 3)), ValueError, "more elements than an array can have"),
         (lambda: linear_flops((2, 3), 2.0), TypeError, "out_features is 2.0"),
         (lambda: linear_flops((2, 3), True), TypeError, "out_features is True"),
         (lambda: conv2d_flops((3, 8, 8), 2, 3), ValueError, "want 4 axes, not 3"),
@@ -338,6 +348,21 @@ def test_shared_skip_tied():
     assert flop_report(tied, (1, 5, 16)).contractions == 2 * 5 * 16 * 100 == 16_000
 
 
+def test_cases_that_need_later_modules():
+    block = flop_report(TransformerBlock(64, 4), (1, 10, 64))
+    # attention 353,280; feed-forward 2 * 2 * 10 * 64 * 256
+    assert (block.contractions, block.parameters) == (353_280 + 655_360, 49_984) and block.contractions == 1_008_640
+    assert count_flops(Embedding(100, 16), (1, 5)) == 0 and count_parameters(Embedding(100, 16)) == 1600
+    for layer, shape, out, contractions in (
+        (Conv2d(3, 8, (3, 5), stride=2, dilation=2), (1, 3, 15, 17), (1, 8, 6, 5), 21_600),
+        (Conv2d(2, 5, (1, 7), stride=(2, 3), padding=(0, 3)), (2, 2, 9, 11), (2, 5, 5, 4), 5_600),
+        (Conv2d(4, 6, 3, groups=2, bias=False), (1, 4, 8, 8), (1, 6, 6, 6), 7_776),
+    ):
+        assert flop_report(layer, shape).contractions == contractions
+        assert run_on_shapes(layer, shape).output.shape == out
+    assert count_parameters(Conv2d(4, 6, 3, groups=2, bias=False)) == 108
+
+
 def test_multi_head_attention():
     for heads in (1, 2, 4, 8):
         model = attention(64, heads)
@@ -377,6 +402,24 @@ def test_models_that_fix_their_batch():
     with pytest.raises(ValueError, match=r"193.*32"):
         count_flops(odd, (32, 6))
     assert flop_report(odd, (32, 6)).total == 193 and flop_report(odd, (32, 6)).per_sample is None
+
+
+def test_a_batch_that_hides_in_broadcasting():
+    table = Tensor(np.ones((4, 8)), requires_grad=True)
+    hides = Model(lambda self, x: x + self.table, table=table)  # one sample would be stretched to four
+    assert count_flops(hides, (4, 8)) == 8 and flop_report(hides, (4, 8)).per_sample == 8
+    assert profile_forward_pass(hides, Tensor(np.ones((4, 8))), limits=MachineLimits(1, 1, 1))["flops_per_sample"] == 8
+    assert count_flops(hides, (1, 8)) == 32  # here one sample really is stretched
+    # what stretches something of its own does so whatever the batch: 1 product per element of the table, and 8 a sample
+    own = Model(lambda self, x: x + (Tensor(np.ones((1, 8))) * self.table).max(axis=0), table=table)
+    assert count_flops(own, (4, 8)) == 32 + 32 + 8
+
+
+def test_what_values_decide_is_counted_on_zeros():
+    model = Model(lambda self, x: x * 2.0 if not x.data.any() else x @ self.inner, inner=Tensor(np.ones((4, 4))))
+    assert count_flops(model, (1, 4)) == 4  # shapes hold zeros only: the docstring says so
+    seen = profile_forward_pass(model, Tensor(np.ones((1, 4))), limits=MachineLimits(1, 1, 1), iterations=1)
+    assert seen["flops"] == 32 and "zeros" in count_flops.__doc__
 
 
 def test_the_batch_is_not_divided_where_it_does_not_multiply():
@@ -596,6 +639,81 @@ def test_to_dict_is_json():
     assert plain["by_op"] == {"linear": 252, "relu": 21} and plain["input_shape"] == [7, 4]
     assert plain["by_layer"]["children"][1]["type"] == "ReLU" and plain["convention"] == report.convention == CONVENTION
     assert CONVENTION.split(",")[0] in str(report)
+
+
+@pytest.mark.parametrize("model", [
+    Sequential(Linear(4, 3), Sequential(ReLU(), Linear(3, 2))), Sequential(), ReLU(), Tensor([1.0]),
+    Sequential(*[square(4)] * 3), Model(lambda self, x: x * 2.0, spare=square(2))], ids=repr)
+def test_reports_come_back_from_json(model):
+    report = flop_report(model, (7, 4))
+    again = FlopReport.from_dict(json.loads(json.dumps(report.to_dict(), allow_nan=False)))
+    assert again == report and str(again) == str(report) and again.to_dict() == report.to_dict()
+    assert LayerCost.from_dict(json.loads(json.dumps(report.by_layer.to_dict()))) == report.by_layer
+    assert again.elementwise == report.elementwise and again._repr_html_() == report._repr_html_()
+
+
+class Rows(HTMLParser):
+    """Reads a table: the text of every cell, and whether every tag was closed."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.open, self.cells, self.text = [], [], ""
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        if tag != "br":
+            self.open.append(tag)
+        if tag in ("td", "th"):
+            self.text = ""
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+        if tag in ("td", "th"):
+            self.cells.append(self.text)
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def test_html_for_a_notebook():
+    model = Sequential(Linear(4, 3), ReLU(), square(3))
+    page = Rows(flop_report(model, (7, 4))._repr_html_())
+    assert page.open == [] and page.cells[:4] == ["layer", "parameters", "FLOPs", "%"]
+    assert page.cells[4:12] == ["Sequential", "24", "315", "100.0", "layers.0 Linear", "15", "168", "53.3"]
+    odd = type("<b>&Odd", (Layer,), {"forward": lambda self, x: x + 1.0})()
+    text = flop_report(Sequential(odd), (1, 3))._repr_html_()
+    assert "&lt;b&gt;&amp;Odd" in text and "<b>" not in text and Rows(text).open == []
+
+
+@pytest.mark.parametrize("width", [40, 60, 79, 80, 120])
+def test_a_table_of_any_width(width):
+    with shape_only():
+        large = Sequential(*(Sequential(Linear(50_000, 50_000), ReLU()) for _ in range(3)))
+    for model, shape in ((large, (10_000, 50_000)), (Sequential(), (1, 3)), (Sequential(*[square(3)] * 2), (1, 3))):
+        table = flop_table(flop_report(model, shape), width=width)
+        lines = table.splitlines()
+        assert max(map(len, lines)) <= width and lines[1].split()[0] == "layer" and lines[1].split()[-1] == "%"
+        assert width < 60 or ".." not in "".join(lines[1:6])  # names are readable
+    assert ("2.5G" if width < 80 else "2,500,050,000") in flop_table(flop_report(large, (1, 50_000)), width=width)
+
+
+def test_lines_of_a_table_add_up_at_every_depth():
+    def run(self, x):
+        return self.inner(x) * self.scale + x
+
+    model = Sequential(Model(run, inner=Sequential(square(4), ReLU()), scale=Tensor(np.ones(4), requires_grad=True)),
+                       Model(lambda self, x: self.a(x), a=square(4), spare=square(4)))
+    report = flop_report(model, (2, 4))
+    for levels in range(4):
+        rows = _rows(report.by_layer, levels)
+        for i, (depth, _, parameters, cost) in enumerate(rows):
+            inside = list(takewhile(lambda row, depth=depth: row[0] > depth, rows[i + 1:]))
+            below = [row for row in inside if row[0] == depth + 1]
+            if below:
+                assert sum(row[2] for row in below) == parameters and sum(row[3] for row in below) == cost
+    # the scale's 4 and x * scale + x, 16 FLOPs; a layer never called owns 16 parameters
+    own = [row[2:] for row in _rows(report.by_layer, 9) if row[1] == "(own)"]
+    assert own == [(4, 16), (16, 0)]
 
 
 def test_bytes_moved_are_the_events_bytes():

@@ -1,15 +1,19 @@
 """Instruments inside instruments, tensors that belong to nobody: what is found is right, what is left as before."""
 
+from collections import deque
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 
 from tinytorch.core.activations import ReLU, Sigmoid
 from tinytorch.core.layers import Layer, Linear
-from tinytorch.core.tensor import Tensor, listen, op, same_shape, shape_only
+from tinytorch.core.tensor import Tensor, is_heard, listen, op, same_shape, shape_only
 from tinytorch.perf.profiling import (
     MachineLimits,
     Profiler,
     count_flops,
+    count_parameters,
     latency_statistics,
     measure_latency,
     profile_backward_pass,
@@ -17,6 +21,7 @@ from tinytorch.perf.profiling import (
     profile_layer,
     quick_profile,
     roofline,
+    untouched,
 )
 
 MACHINE = MachineLimits(peak_gflops=50, bandwidth_gbs=20, dispatch_us=5)
@@ -43,6 +48,32 @@ def test_a_listener_outside_hears_the_model_but_not_the_instrument():
     heard, nosy = [], Nosy()
     with listen(heard.append):
         nosy(Tensor(np.ones((1, 8))))
+    assert [event.op.name for event in heard] == ["linear"]
+
+
+def test_those_who_listen_to_all_threads_do_not_hear_the_instrument_nor_slow_it():
+    heard, told, x, layer = [], [], Tensor(np.ones((1, 8))), Linear(8, 4)
+
+    class Asking(Layer):
+        def forward(self, x):
+            asked.append(is_heard())
+            return layer(x)
+
+    asked: list[bool] = []
+    with listen(heard.append, lambda *entry: told.append(entry), all_threads=True):
+        stats = latency_statistics(Asking(), x, warmup=1, iterations=2)
+        count_flops(layer, (1, 8))
+        profile_backward_pass(layer, x, limits=MACHINE, iterations=2)
+    assert (heard, told) == ([], [])
+    assert set(asked) == {False}
+    assert any("somebody listens" in said for said in stats["warnings"])
+    assert not any("listens" in said for said in latency_statistics(layer, x, 1, 2)["warnings"])
+
+
+def test_a_run_inside_a_guard_is_heard_from_inside():
+    heard, layer = [], Linear(8, 4)
+    with untouched(layer), listen(heard.append, all_threads=True):
+        layer(Tensor(np.ones((1, 8))))
     assert [event.op.name for event in heard] == ["linear"]
 
 
@@ -113,6 +144,7 @@ def test_every_measurement_carries_its_workload():
                   profile_backward_pass(Linear(8, 4), x, limits=MACHINE, iterations=2),
                   profile_layer(Linear(8, 4), (2, 8), limits=MACHINE, iterations=2)):
         said = found["workload"]
+        assert said["iterations"] == 2 and said["warmup"] >= 0  # of the timed run
         assert (said["shapes"], said["dtypes"], said["mode"]) == ([[2, 8]], ["float32"], "train")
         assert {"numpy", "blas", "blas_threads", "cpu", "python", "gradient", "stages"} <= set(said)
 
@@ -135,3 +167,32 @@ def test_a_clock_that_runs_backwards_is_clamped_and_said():
     stats = latency_statistics(Linear(8, 4), Tensor(np.ones((1, 8))), 0, 4, clock=lambda: next(ticks))
     assert stats["times_ms"] == [5e-6, 0.0, 6e-6, 7e-6]
     assert any("backwards in 1 sample" in said for said in stats["warnings"])
+
+
+def test_slots_and_deques_are_counted_and_put_back():
+    class Slotted:
+        __slots__ = ("layer", "seen", "calls")
+
+        def __init__(self):
+            self.layer, self.seen, self.calls = Linear(2, 3), deque([1, 2], maxlen=2), 0
+
+        def forward(self, x):
+            self.calls += 1
+            self.seen.append(x.shape)
+            return self.layer(x)
+
+    model = Slotted()
+    assert count_parameters(model) == 2 * 3 + 3 and count_flops(model, (1, 2)) == 2 * 2 * 3
+    profile_forward_pass(model, Tensor(np.ones((1, 2))), limits=MACHINE, clock=lambda: 0)
+    assert model.calls == 0 and list(model.seen) == [1, 2]
+
+
+def test_a_frozen_thing_inside_a_model_is_no_obstacle():
+    @dataclass(frozen=True)
+    class Settings:
+        __slots__ = ("width",)
+        width: int
+
+    model = Linear(2, 3)
+    model.settings = Settings(7)
+    assert count_flops(model, (1, 2)) == 12 and model.settings.width == 7

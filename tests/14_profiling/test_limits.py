@@ -4,20 +4,27 @@ import json
 import math
 import os
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tinytorch.core.tensor import listen, thread_state
+from tinytorch.core.layers import Sequential
+from tinytorch.core.spatial import Conv2d, MaxPool2d, conv2d, rows_at_once
+from tinytorch.core.tensor import Tensor, listen, thread_state
 from tinytorch.perf import profiling
 from tinytorch.perf.profiling import (
     MachineLimits,
     Work,
     amdahl_speedup,
+    event_bytes,
+    flop_report,
+    inside,
     machine_limits,
     roofline,
     time_floors,
     verdict,
+    work_of,
 )
 
 GPU = MachineLimits(peak_gflops=312_000, bandwidth_gbs=1_555, dispatch_us=5)
@@ -130,6 +137,82 @@ def test_amdahl():
             amdahl_speedup(fraction, speedup)
 
 
+def test_products_are_judged_at_the_rate_of_their_size():
+    machine = MachineLimits(100, 20, 5, product_gflops={10**4: 10.0, 10**6: 50.0, 10**8: 100.0})
+    assert [machine.product_rate(n) for n in (1, 10**4, 10**5, 10**6, 10**12, None)] == pytest.approx(
+        [10, 10, 30, 50, 100, 100])  # half way in log(FLOPs) between 10^4 and 10^6
+    # 10^8 FLOPs of products of 10^4 each: 10 ms at 10 GFLOP/s, where the peak alone would say 1 ms
+    small, large = (Work(10**8, 10**5, contractions=10**8, product=n) for n in (10**4, 10**8))
+    assert [time_floors(work, machine)["compute"] for work in (small, large)] == pytest.approx([10.0, 1.0])
+    assert [verdict(work, 11.0, machine)["limited_by"] for work in (small, large)] == ["compute", "unexplained"]
+    assert verdict(small, 11.0, machine)["bottleneck"] == verdict(large, 11.0, machine)["bottleneck"] == "compute"
+    assert time_floors(small, MACHINE)["compute"] == pytest.approx(1.0)  # limits that know no sizes
+    assert roofline(10**8, 10**5, machine)["attainable_gflops"] == 100  # the roof is the one peak
+
+
+@pytest.mark.parametrize("table", [{10**4: 0.0}, {10**4: -1.0}, {10**4: math.nan}])
+def test_impossible_product_rates_are_refused(table):
+    with pytest.raises(ValueError, match="product_gflops"):
+        MachineLimits(1, 1, 1, product_gflops=table)
+
+
+# ---------------------------------------------------------------- what happens inside an op
+
+
+def events_of(function):
+    heard = []
+    with listen(heard.append):
+        function()
+    return heard
+
+
+def conv(image, weight, **how):
+    (event,) = events_of(lambda: conv2d(Tensor(np.ones(image)), Tensor(np.ones(weight)), **how))
+    return event
+
+
+def test_a_convolutions_columns_move_too():
+    event = conv((2, 3, 6, 5), (4, 3, 3, 2), padding=(1, 0))
+    # out (2, 4, 6, 4); framed 2*3*8*5 = 240; kernel rows together: columns 2*3*3*2 * 24 = 864; each written and read
+    assert event.out_shape == (2, 4, 6, 4) and rows_at_once((2, 3, 6, 5), (4, 3, 3, 2), event.out_shape) == 3
+    assert inside(event) == (2 * (240 + 864), 2, 1)
+    assert event_bytes(event) - event.num_bytes == 4 * 2 * (240 + 864)
+    assert inside(conv((1, 4, 4, 4), (4, 1, 1, 1), groups=4)) == (2 * 4 * 16, 4, 1)  # one product a group
+
+
+def test_kernel_rows_one_by_one():
+    event = conv((1, 64, 28, 28), (64, 64, 3, 3), padding=(1, 1))
+    assert rows_at_once((1, 64, 28, 28), (64, 64, 3, 3), event.out_shape) == 1
+    framed, strips, columns, sums = 64 * 30 * 30, 64 * 3 * 30 * 28, 64 * 9 * 784, 2 * 64 * 784
+    assert inside(event)[:2] == (2 * (framed + strips + columns + sums), 3)  # three products, one for each kernel row
+
+
+def test_backward_convolutions_move_as_much_as_the_forward_one():
+    x, layer = Tensor(np.ones((2, 4, 6, 6)), requires_grad=True), Conv2d(4, 6, 3, stride=2, padding=1, groups=2)
+    (ahead,) = events_of(lambda: layer(x))
+    y = layer(x)
+    behind = [e for e in events_of(lambda: y.backward(Tensor(np.ones(y.shape)))) if "conv2d" in e.op.name]
+    assert len(behind) == 2 and {inside(event) for event in behind} == {inside(ahead)}
+
+
+def test_a_stack_of_products_is_many_small_ones():
+    (event,) = events_of(lambda: Tensor(np.ones((4, 2, 8, 3))) @ Tensor(np.ones((2, 3, 5))))
+    assert inside(event) == (0, 8, 1) and event_bytes(event) == event.num_bytes
+    assert work_of([event]).product == 2 * 8 * 3 * 5
+    (vector,) = events_of(lambda: Tensor(np.ones(3)) @ Tensor(np.ones(3)))
+    assert inside(vector).products == 1 and work_of([vector]).product == 6
+    (added,) = events_of(lambda: Tensor(np.ones(3)) + 1.0)
+    assert work_of([added]).product == 0.0 and inside(added) == (0, 1, 1)
+
+
+def test_work_and_reports_count_the_same_bytes():
+    model, x = Sequential(Conv2d(1, 2, 3), MaxPool2d(2)), Tensor(np.ones((2, 1, 6, 6)))
+    report, work = flop_report(model, x.shape), work_of(events_of(lambda: model(x)))
+    assert report.bytes_moved == report.by_layer.bytes == work.bytes_moved
+    # in 72 + weight 18 + bias 2 + out 64, columns 2*9*16 = 288 both ways; the pool: 64 in, 16 out, 4*16*4 between
+    assert report.bytes_moved == 4 * (72 + 18 + 2 + 64 + 2 * 288 + 64 + 16 + 4 * 16 * 4)
+
+
 # ---------------------------------------------------------------- this machine, and its cache
 
 
@@ -142,6 +225,8 @@ def test_this_machine(cache_folder, monkeypatch):
     assert machine_limits() is limits  # once per process
     stored = json.loads((cache_folder / "machine_limits.json").read_text(encoding="utf-8"))
     assert len(stored) == 1
+    assert max(limits.product_gflops.values()) == limits.peak_gflops and len(limits.product_gflops) >= 5
+    assert 0 <= limits.spread < 1 and f"median {limits.spread:.0%} below the best" in limits.source
     assert "20" in next(iter(stored.values()))["source"]  # the date
 
 
@@ -150,7 +235,8 @@ def quick(monkeypatch):
     """Measuring costs nothing here and is counted; the process remembers nothing."""
     measured = []
     monkeypatch.setattr(profiling, "_known_limits", {})
-    monkeypatch.setattr(profiling, "_measure_peak", lambda: measured.append(1) or 100.0)
+    products = {8192: 20.0, 10**8: 100.0}, 0.25
+    monkeypatch.setattr(profiling, "_measure_products", lambda: measured.append(1) or products)
     monkeypatch.setattr(profiling, "_measure_bandwidth", lambda: {1000: 50.0, 10**6: 10.0})
     monkeypatch.setattr(profiling, "_measure_dispatch", lambda: 2.0)
     monkeypatch.setattr(profiling, "_measure_transcendentals", lambda: 1.0)
@@ -167,13 +253,16 @@ def test_the_next_process_reads_the_file(quick, tmp_path, monkeypatch):
     assert [file.name for file in (tmp_path / "not there yet" / "Zürich").iterdir()] == ["machine_limits.json"]
 
 
-REST = '"dispatch_us": 1, "transcendental_gops": 1, "source": ""'
+REST = '"dispatch_us": 1, "transcendental_gops": 1, "source": "", "spread": 0, "product_gflops": {"1": 1.0}'
 
 
 @pytest.mark.parametrize("content", [
     "", "{", "[]", "null", '"text"', "\xff", '{"KEY": 3}', '{"KEY": {}}', '{"KEY": {"peak_gflops": "fast"}}',
     '{"KEY": {"peak_gflops": NaN, "bandwidth_gbs": {"1": 1.0}, REST}}',
-    '{"KEY": {"peak_gflops": 1, "bandwidth_gbs": {"x": 1.0}, REST}}'])
+    '{"KEY": {"peak_gflops": 1, "bandwidth_gbs": {"x": 1.0}, REST}}',
+    '{"KEY": {"peak_gflops": 1, "bandwidth_gbs": {"1": 1.0}, REST, "spread": "wide"}}',
+    '{"KEY": {"peak_gflops": 1, "bandwidth_gbs": {"1": 1.0}, REST, "source": 7}}',
+    '{"KEY": {"peak_gflops": 1, "bandwidth_gbs": {"1": 1.0}, REST, "transcendental_gops": 0}}'])
 def test_a_spoilt_cache_is_measured_anew(content, quick, tmp_path, monkeypatch):
     monkeypatch.setenv("TINYTORCH_CACHE", str(tmp_path))
     machine_limits()
@@ -207,6 +296,19 @@ def test_a_cache_that_cannot_be_written_is_left_alone(quick, tmp_path, monkeypat
     monkeypatch.setenv("TINYTORCH_CACHE", str(tmp_path / "half"))
     assert machine_limits().peak_gflops == 100.0
     assert list((tmp_path / "half").iterdir()) == []  # no leftover
+
+
+def test_a_file_of_an_older_release_is_measured_anew(quick, tmp_path, monkeypatch):
+    monkeypatch.setenv("TINYTORCH_CACHE", str(tmp_path))
+    machine_limits()
+    file = tmp_path / "machine_limits.json"
+    stored = json.loads(file.read_text(encoding="utf-8"))
+    (key, entry), = stored.items()
+    assert (entry["spread"], entry["product_gflops"]) == (0.25, {"8192": 20.0, str(10**8): 100.0})
+    old = {name: value for name, value in entry.items() if name not in ("spread", "product_gflops")}
+    file.write_text(json.dumps({key: old}), encoding="utf-8")
+    monkeypatch.setattr(profiling, "_known_limits", {})
+    assert machine_limits().spread == 0.25 and len(quick) == 2
 
 
 def test_other_threads_other_key(quick, tmp_path, monkeypatch):

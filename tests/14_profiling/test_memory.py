@@ -12,6 +12,7 @@ from tinytorch.core.activations import GELU, ReLU, softmax
 from tinytorch.core.autograd import no_grad
 from tinytorch.core.layers import Layer, Linear, Sequential
 from tinytorch.core.tensor import Tensor, shape_only
+from tinytorch.perf import profiling
 from tinytorch.perf.profiling import (
     buffer,
     kept_arrays,
@@ -171,8 +172,32 @@ def test_keys_and_types():
         "output_mb",
         "temporaries_mb",
         "graph",
+        "assumptions",
+        "omissions",
+        "workload",
     }
-    assert all(type(value) is float for key, value in result.items() if key != "graph")
+    said = ("graph", "assumptions", "omissions", "workload")
+    assert all(type(value) is float for key, value in result.items() if key not in said)
+    assert any("dtype" in text for text in result["assumptions"])
+    assert any("BLAS" in text for text in result["omissions"])
+
+
+def test_what_was_traced_is_written_down_with_its_gradient_mode():
+    said = measure_memory(Linear(3, 4), (2, 3))["workload"]
+    assert (said["model"], said["shapes"], said["dtypes"], said["mode"]) == ("Linear", [[2, 3]], ["float32"], "train")
+    assert said["gradient"] == "kept where wanted" and {"numpy", "blas", "blas_threads", "cpu", "python"} <= set(said)
+    with no_grad():
+        assert measure_memory(Linear(3, 4).eval(), (2, 3))["workload"]["gradient"] == "no_grad"
+
+
+def test_it_is_said_when_tracemalloc_does_not_see_numpys_buffers(monkeypatch):
+    profiling._sees_buffers.cache_clear()
+    assert profiling._sees_buffers()  # np.zeros(n) traces as n and at most 1 KiB
+    assert profiling.UNSEEN not in measure_memory(Linear(3, 4), (2, 3))["omissions"]
+    profiling._sees_buffers.cache_clear()
+    monkeypatch.setattr(profiling, "trace_memory", lambda function: profiling.Traced(function(), 300, 300))
+    assert measure_memory(Linear(3, 4), (2, 3))["omissions"][-1] == profiling.UNSEEN
+    profiling._sees_buffers.cache_clear()
 
 
 def test_the_books_of_a_training_pass():
@@ -207,6 +232,74 @@ def test_partly_frozen():
         parameter.requires_grad = False
     # the second layer still needs its input for its weight's gradient
     assert measure_memory(model, (n, 100))["activation_memory_mb"] * MB == 4 * n * (300 + 10)
+
+
+class Run(Layer):
+    """A layer that runs a function."""
+
+    def __init__(self, run):
+        self.run = run
+
+    def forward(self, x):
+        return self.run(x)
+
+
+N = 500_000  # one array of N float32 numbers: 2 MB
+
+
+@pytest.mark.parametrize(("run", "made"), [
+    (lambda x: x * x + x * x, 3),  # two products, and the sum of them
+    (lambda x: (x * x).sum(), 1),
+    (lambda x: x * 2.0 * 2.0, 2),
+    (lambda x: (x * x + x * x) * (x + x), 3)])  # a sum of products, then x + x while it waits, then their product
+def test_the_peak_without_a_graph_is_the_sum_by_hand(run, made):
+    got = measure_memory(Run(run), (2, N // 2))
+    assert got["peak_memory_mb"] * MB == pytest.approx((1 + made) * 4 * N, rel=0.02) and got["graph"] == "none"
+
+
+@pytest.mark.parametrize(("run", "made"), [
+    (lambda x, w: (x * w) * w, 2),  # both products are kept
+    (lambda x, w: (x * w) * (x * w) + w, 4),
+    (lambda x, w: (x * w).reshape(N).sum(), 1)])
+def test_the_peak_with_a_graph_is_the_sum_by_hand(run, made):
+    class Scale(Layer):
+        def __init__(self):
+            self.weight = Tensor(np.ones((2, N // 2)), requires_grad=True)
+
+        def forward(self, x):
+            return run(x, self.weight)
+
+    got = measure_memory(Scale(), (2, N // 2))
+    assert got["peak_memory_mb"] * MB == pytest.approx((2 + made) * 4 * N, rel=0.02)  # input, weight
+    assert got["activation_memory_mb"] * MB == pytest.approx(made * 4 * N, rel=0.001)
+
+
+@pytest.mark.parametrize("grad", [True, False])
+def test_the_peak_of_a_chain_is_the_sum_by_hand(grad):
+    n, wide, out = 2_000, 500, 100
+    model = Sequential(Linear(50, wide), ReLU(), Linear(wide, wide), ReLU(), Linear(wide, out))
+    for parameter in model.parameters():
+        parameter.requires_grad = grad
+    got = measure_memory(model, (n, 50))
+    weights = 4 * (50 * wide + wide + wide * wide + wide + wide * out + out)
+    hidden, given, last = 4 * n * wide, 4 * n * 50, 4 * n * out
+    # with a graph all four hidden arrays live on; without one, an op's input and output, and no more
+    alive = 4 * hidden + last if grad else 2 * hidden
+    assert got["peak_memory_mb"] * MB == pytest.approx(weights + given + alive, rel=0.02)
+    assert got["parameter_memory_mb"] * MB == weights
+
+
+@pytest.mark.parametrize(("dtype", "each"), [(np.int8, 1), (np.float16, 2), (np.float32, 4), (np.float64, 8)])
+def test_every_type_weighs_what_it_weighs(dtype, each):
+    class Held(Layer):
+        def __init__(self):
+            self.weight = Tensor(np.ones((1000, 1000), dtype), dtype=dtype)
+
+        def forward(self, x):
+            return x
+
+    assert measure_memory(Held(), (1, 2))["parameter_memory_mb"] * MB == each * 10**6
+    assert training_memory(Held(), (1, 2))["parameters"] == each * 10**6
 
 
 def test_temporaries_are_seen():

@@ -141,6 +141,9 @@ def test_both_passes_have_times_of_their_own(clock, monkeypatch):
     monkeypatch.setattr(profiling, "backward", lambda *a, **k: (clock.advance(3.0), walk(*a, **k)))
     got = profile_backward_pass(Slow(Linear(8, 4), clock.advance, 2.0), ones(5, 8), limits=MACHINE, clock=clock)
     assert (got["forward_latency_ms"], got["backward_latency_ms"], got["total_latency_ms"]) == (2.0, 3.0, 5.0)
+    assert [(side, one["samples"], one["max"], one["std"]) for side, one in got["latency"].items()] == [
+        ("forward", 6, 2.0, 0.0), ("backward", 6, 3.0, 0.0)]
+    assert (got["workload"]["warmup"], got["workload"]["iterations"]) == (2, 6)
     assert got["total_contractions"] == 640
 
 

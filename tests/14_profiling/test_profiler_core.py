@@ -5,6 +5,8 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tinytorch.core.activations import ReLU
 from tinytorch.core.layers import Dropout, Layer, Linear, Sequential, default_generator, manual_seed
@@ -19,6 +21,7 @@ from tinytorch.perf.profiling import (
     storage,
     training_memory,
     untouched,
+    weight_bytes,
 )
 
 
@@ -145,6 +148,67 @@ def test_storage_tells_memory_apart():
     assert storage(a) == storage(a.T) == storage(a.reshape(-1)) == storage(a[::-1])
     assert len({storage(part) for part in (a, a[:3], a[3:], a[:, :2], a[:, 2:])}) == 5
     assert storage(hollow((3, 4))) != storage(hollow((3, 4), np.int8))
+
+
+def packed():
+    """A (4, 12) memory and the three (4, 4) slices of it that attention would call q, k and v."""
+    whole = Tensor(np.ones((4, 12), np.float32), requires_grad=True)
+    return whole, [Tensor(whole.data[:, i : i + 4], requires_grad=True) for i in (0, 4, 8)]
+
+
+def test_a_packed_weight_and_its_slices_are_one_memory():
+    whole, slices = packed()
+    assert count_parameters(slices) == count_parameters([whole, *slices]) == count_parameters([*slices, whole.T]) == 48
+    assert count_parameters([whole, slices[0]], trainable_only=True) == 48
+    whole.requires_grad = False
+    assert count_parameters([whole, *slices], trainable_only=True) == 48 == count_parameters([whole, *slices])
+    assert count_parameters([whole, slices[1]], trainable_only=True) == 16
+    assert weight_bytes([whole, *slices]) == 48 * 4 and weight_bytes([whole, slices[1]], trainable_only=True) == 64
+    assert weight_bytes([whole, *slices], dtype=np.float16) == 96
+
+
+@given(st.lists(st.tuples(*[st.integers(0, 5), st.integers(1, 6), st.sampled_from([-2, -1, 1, 2, 3])] * 2), max_size=5))
+def test_every_number_counts_once_however_it_is_sliced(cuts):
+    memory = np.zeros((6, 7), np.float32)
+    views = [memory[a : a + n : s if s > 0 else 1, b : b + m : t if t > 0 else 1][:: np.sign(s), :: np.sign(t)]
+             for a, n, s, b, m, t in cuts]
+    shown = memory.copy()
+    for view in views:
+        view += 1  # marks in ``memory``
+    seen = int((memory != shown).sum())
+    assert count_parameters([Tensor(view) for view in views]) == seen
+
+
+def test_interleaved_and_separate_memories():
+    memory = np.zeros(12, np.float32)
+    even, odd, third = (Tensor(memory[start::step]) for start, step in ((0, 2), (1, 2), (0, 3)))
+    assert count_parameters([even, odd]) == 12
+    assert count_parameters([even, third]) == 6 + 4 - 2  # 0 and 6 are in both
+    assert count_parameters([even, Tensor(memory[0::2].copy())]) == 12  # a copy is another memory
+    assert count_parameters([Tensor(memory.view(np.int8)[:4]), Tensor(np.zeros(3, np.int8))]) == 7
+
+
+def test_hollow_slices_of_a_hollow_weight():
+    with shape_only():
+        whole = square(1000).weight
+        slices = [whole[:, :250], whole[:, 250:]]
+    assert count_parameters([whole, *slices]) == 10**6
+    assert count_parameters([whole, slices[1]]) == count_parameters([whole, whole.T]) == 10**6
+
+
+def test_reports_count_overlapping_weights_once():
+    class Packed(Layer):
+        def __init__(self):
+            self.whole, slices = packed()
+            self.q, self.k, self.v = slices
+
+        def forward(self, x):
+            return x @ self.q + x @ self.k
+
+    report = flop_report(Packed(), (2, 4))
+    assert report.parameters == report.by_layer.parameters == 48
+    assert measure_memory(Packed(), (2, 4))["parameter_memory_mb"] == 192 / 1024**2
+    assert training_memory(Packed(), (2, 4))["parameters"] == 192
 
 
 # ---------------------------------------------------------------- the guard
@@ -291,6 +355,11 @@ def test_without_forward(call, model, says):
 @pytest.mark.parametrize("call", [count_flops, flop_report, measure_memory, training_memory])
 @pytest.mark.parametrize("answer", [None, 3.0, np.zeros(2), []])
 def test_forward_that_returns_no_tensor(call, answer):
+    def plain(x):
+        return answer
+
+    with pytest.raises(TypeError, match="^plain returned a .*; want a Tensor"):
+        call(plain, (1, 3))
     with pytest.raises(TypeError, match="Holder.forward returned a .*; want a Tensor"):
         call(Holder(forward=lambda x: answer), (1, 3))
 

@@ -1,5 +1,6 @@
 """The face: the same verbs, remembered; six lines; weights; resident size."""
 
+import inspect
 import re
 from types import SimpleNamespace
 
@@ -8,7 +9,8 @@ import pytest
 
 from tinytorch.core.activations import ReLU
 from tinytorch.core.layers import Linear, Sequential
-from tinytorch.core.tensor import Tensor
+from tinytorch.core.tensor import Tensor, op, same_shape
+from tinytorch.perf import profiling
 from tinytorch.perf.profiling import (
     MachineLimits,
     MemoryProfiler,
@@ -63,6 +65,81 @@ def test_every_verb_is_remembered_and_gets_clock_and_limits(clock):
     assert profiler.analyze_weight_distribution(model)["total_weights"] == 15
     assert len(profiler.measurements) == 10
     assert all(label.split()[0] in dir(profiler) for label in profiler.measurements)
+
+
+VERBS = ("count_parameters", "count_flops", "flop_report", "linear_flops", "conv2d_flops", "attention_flops",
+         "matmul_flops", "measure_memory", "measure_latency", "latency_statistics", "machine_limits", "roofline",
+         "amdahl_speedup",
+         "training_memory", "profile_batch_sizes", "quick_profile", "analyze_weight_distribution", "profile_layer",
+         "profile_forward_pass", "profile_backward_pass")
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_is_a_method_that_explains_itself(verb):
+    method, function = getattr(Profiler, verb), getattr(profiling, verb)
+    shown = list(inspect.signature(method).parameters)
+    assert shown[0] == "self" and method.__doc__ and method.__name__ == verb
+    known = [name for name in inspect.signature(function).parameters if name not in ("clock", "profiler", "limits")]
+    assert [name for name in known if name not in shown] in ([], ["input_tensor"])
+    assert list(inspect.signature(getattr(Profiler(), verb)).parameters) == shown[1:]
+
+
+def test_closed_forms_and_roofs_are_verbs_too():
+    profiler = Profiler(limits=MACHINE)
+    assert profiler.matmul_flops((2, 3), (3, 4)) == 48 and profiler.linear_flops((1, 128), 64) == 16_384
+    assert profiler.conv2d_flops((1, 4, 8, 8), 6, 3, groups=2) == 7_776
+    assert profiler.attention_flops(1, 10, 64, heads=4) == 353_280
+    assert profiler.amdahl_speedup(0.5, 2) == pytest.approx(4 / 3) and profiler.machine_limits() is MACHINE
+    assert profiler.roofline(10**8, 10**6)["compute_ms"] == pytest.approx(2.0)  # its own 50 GFLOP/s
+    other = MachineLimits(100, 20, 5)
+    assert profiler.roofline(10**8, 10**6, other)["compute_ms"] == pytest.approx(1.0)
+    assert profiler.roofline(10**8, 10**6, limits=other, footprint=10)["compute_ms"] == pytest.approx(1.0)
+    assert list(profiler.measurements) == [
+        "matmul_flops", "linear_flops", "conv2d_flops", "attention_flops", "amdahl_speedup", "machine_limits",
+        "roofline", "roofline #2", "roofline #3"]
+    with pytest.raises(TypeError, match="missing a required argument|missing 1 required"):
+        profiler.matmul_flops((2, 3))
+    assert len(profiler.measurements) == 9
+
+
+def test_limits_may_come_with_every_call(clock):
+    slow, fast = MachineLimits(1, 1000, 1), MachineLimits(1000, 1, 1)
+    profiler, model, x = Profiler(clock=clock, limits=slow), Linear(64, 64), ones(64, 64)
+    for verb, given in (("profile_forward_pass", x), ("profile_backward_pass", x), ("profile_layer", (64, 64)),
+                        ("quick_profile", x)):
+        call = getattr(profiler, verb)
+        found = call(model, given), call(model, given, limits=fast)
+        assert [one["bottleneck"] for one in found] == ["compute", "memory"]
+    assert quick_profile(model, x, limits=fast, clock=clock)["bottleneck"] == "memory"
+    with pytest.raises(TypeError, match="want MachineLimits"):
+        Profiler(limits=100)
+
+
+def test_the_verdict_follows_the_machine_and_the_time(clock):
+    def model(x):
+        clock.advance(model.ms)
+        return x @ Tensor(np.ones((64, 64), np.float32))
+
+    # 2 * 64^3 = 524,288 FLOPs in 49,152 bytes: 0.52 ms at 1 GFLOP/s, 0.49 ms at 0.1 GB/s, 0.5 ms of dispatch
+    slow, narrow, costly = MachineLimits(1, 1000, 1), MachineLimits(1000, 0.1, 1), MachineLimits(1000, 1000, 500)
+    for ms, limits, says in ((0.6, slow, "compute"), (0.6, narrow, "memory"), (0.6, costly, "overhead"),
+                             (2.0, slow, "unexplained"), (0.8, MachineLimits(1, 0.1, 1), "mixed")):
+        model.ms = ms
+        assert Profiler(clock=clock).profile_forward_pass(model, ones(64, 64), limits=limits)["limited_by"] == says
+
+
+def test_an_unpriced_op_is_named_beside_the_count():
+    @op(shape=same_shape)
+    def unpriced(a):
+        """Copy."""
+        return a + 0
+
+    profiler = Profiler()
+    assert profiler.count_flops(lambda x: unpriced(unpriced(x)) + 1.0, (2, 3)) == 3
+    assert profiler.uncounted == {"unpriced": 2} and profiler.operation_counts == {"unpriced": 2, "add": 1}
+    assert profiler.count_flops(Linear(3, 2), (2, 3)) == 12 and profiler.uncounted == {}
+    profiler.flop_report(unpriced, (2, 3))
+    assert profiler.uncounted == {"unpriced": 1}
 
 
 def test_operation_counts_are_those_of_the_last_count():
@@ -153,6 +230,14 @@ def test_shared_weights_are_described_once_and_none_are_an_error():
         assert list(analyze_weight_distribution(model)) == ["error"]
 
 
+@pytest.mark.parametrize(("wanted", "kind"), [((101,), ValueError), ((-1,), ValueError), ((float("nan"),), ValueError),
+                                              (("a",), TypeError), ((True,), TypeError), (5, TypeError)])
+def test_percentiles_that_are_none_are_refused_in_one_sentence(wanted, kind):
+    for model in (Linear(2, 2), ReLU()):  # also where there is nothing to describe
+        with pytest.raises(kind, match="percentile.*; want"):
+            analyze_weight_distribution(model, wanted)
+
+
 # ---------------------------------------------------------------- resident size
 
 
@@ -174,3 +259,14 @@ def test_memory_timeline(capsys):
 def test_an_empty_timeline(capsys):
     MemoryProfiler().report()
     assert capsys.readouterr().out == "Memory Timeline:\n"
+
+
+def test_a_handed_probe_makes_the_timeline_exact(capsys):
+    sizes = iter([3 * 2**20, 5 * 2**20, 4.5 * 2**20])
+    watch = MemoryProfiler(probe=lambda: next(sizes))
+    for label in ("before", "after", "freed"):
+        watch.snapshot(label)
+    watch.report()
+    assert capsys.readouterr().out.splitlines() == [
+        "Memory Timeline:", f"{'before':30s}:     3.00 MB (+0.00 MB)", f"{'after':30s}:     5.00 MB (+2.00 MB)",
+        f"{'freed':30s}:     4.50 MB (-0.50 MB)"]

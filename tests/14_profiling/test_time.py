@@ -3,6 +3,7 @@
 import gc
 import json
 import math
+import time
 import tracemalloc
 
 import numpy as np
@@ -11,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tinytorch.core.layers import Dropout, Layer, Linear, Sequential
-from tinytorch.core.tensor import Tensor, thread_state
+from tinytorch.core.tensor import Tensor, listen, thread_state
 from tinytorch.perf.profiling import (
+    amdahl_speedup,
     latency_statistics,
     latency_table,
     least_samples,
@@ -20,6 +22,7 @@ from tinytorch.perf.profiling import (
     median_interval,
     percentile,
     percentile_interval,
+    profile_batch_sizes,
     summarize,
     time_calls,
 )
@@ -149,18 +152,44 @@ def test_the_table_marks_what_is_unsupported(clock):
     lines = {line.split()[0]: line for line in latency_table(stats).splitlines()}
     assert "ms*" in lines["p95"] and "ms*" in lines["p99"] and "ms*" not in lines["median"]
     assert all(len(line) <= 80 for line in latency_table(stats).splitlines())
+    doubted = latency_table({**stats, "warnings": ["a doubt of many words " * 9]}).splitlines()
+    assert sum(line.startswith("! ") for line in doubted) == 1 and max(map(len, doubted)) <= 80
 
 
 def test_plain_data(clock):
     stats = latency_statistics(takes(clock, 5), X, warmup=1, iterations=8, clock=clock)
-    assert stats.median == stats["median"] == 5.0
+    assert type(stats) is dict and stats["median"] == 5.0
     assert json.loads(json.dumps(stats, allow_nan=False))["samples"] == 8
-    with pytest.raises(AttributeError, match="there are"):
-        _ = stats.medain
     workload = stats["workload"]
     assert workload["shapes"] == [[2, 4]] and workload["dtypes"] == ["float32"] and workload["device"] == "cpu"
     assert {"warmup", "iterations", "mode", "gradient", "stages"} <= set(workload)
     assert {"numpy", "blas", "blas_threads", "cpu", "python"} <= set(workload)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5])
+def test_few_samples_say_little_and_say_so(clock, n):
+    stats = latency_statistics(takes(clock, 5, *[5.0] * n), X, warmup=1, iterations=n, clock=clock)
+    assert (stats["samples"], stats["median"], stats["p99"], stats["ci95"]) == (n, 5.0, 5.0, None)
+    assert stats["unsupported"] == ["p50", "p95", "p99"] and set(stats["intervals"].values()) == {None}
+    assert stats["stable"] is (n > 1)
+    assert [said[:15] for said in stats["warnings"]] == (["a single sample"] if n == 1 else [])
+    assert "no interval" in latency_table(stats)
+
+
+def test_ctrl_c_while_reading_the_clock_leaves_everything_as_it_was():
+    model = Sequential(Linear(4, 4), Dropout(0.5, np.random.default_rng(3)))
+    before, heard, reads = model.layers[1].rng.bit_generator.state, [], []
+
+    def interrupted():
+        reads.append(1)
+        if len(reads) == 6:
+            raise KeyboardInterrupt
+        return len(reads)
+
+    with listen(heard.append), pytest.raises(KeyboardInterrupt):
+        latency_statistics(model, X, 1, 9, clock=interrupted)
+    assert gc.isenabled() and heard == [] and thread_state().grad_enabled and thread_state().path == ()
+    assert model.layers[1].rng.bit_generator.state == before and not tracemalloc.is_tracing()
 
 
 # ---------------------------------------------------------------- a real clock
@@ -174,6 +203,20 @@ def test_short_calls_are_timed_in_blocks():
     assert 0 < stats["min"] <= stats["median"] <= stats["max"]
     assert stats["first_call"] > 0 and stats["warmup_calls"] >= 3
     assert isinstance(stats["warmup_stable"], bool) and isinstance(stats["stable"], bool)
+
+
+def test_a_slow_first_call_does_not_decide_how_many_go_into_a_block():
+    once = []
+
+    def model(x):
+        if not once:
+            once.append(time.sleep(0.02))
+        return x
+
+    stats = latency_statistics(model, X, warmup=0, iterations=6)
+    assert stats["first_call"] >= 20 and stats["samples_are"].startswith("means of ")
+    assert not stats["below_resolution"]
+    assert stats["warmup_calls"] >= 2 and stats["warmup_stable"] is None  # one was slow, the others say how slow
 
 
 def test_the_present_mode_is_timed_without_gradients():
@@ -248,6 +291,58 @@ def test_a_models_error_passes_through_unchanged(error):
     assert gc.isenabled() and model.calls == 0
 
 
+# ---------------------------------------------------------------- batch sizes, and what an optimization buys
+
+
+def test_throughput_of_a_service(clock):
+    waits = {1: 5.0, 8: 12.0, 32: 35.0, 64: 65.0}
+
+    def model(x):
+        clock.advance(waits[x.shape[0]])
+        return x + 1
+
+    rows = profile_batch_sizes(model, (1, 4), (64, 1, 8, 32), clock=clock)
+    assert [(row["batch"], row["latency_ms"], round(row["throughput"])) for row in rows] == [
+        (64, 65.0, 985), (1, 5.0, 200), (8, 12.0, 667), (32, 35.0, 914)]  # in the order asked for
+    assert rows[0]["input_mb"] * 1024**2 == 64 * 4 * 4 and rows[0]["peak_memory_mb"] >= rows[0]["output_mb"]
+    assert rows[0]["workload"]["shapes"] == [[64, 4]]
+    assert rows[0]["throughput"] / rows[3]["throughput"] == pytest.approx(1.077, abs=1e-3)  # 8 % more
+    assert rows[0]["latency_ms"] / rows[3]["latency_ms"] == pytest.approx(1.857, abs=1e-3)  # for 86 % more waiting
+
+
+def test_a_time_that_no_clock_saw_has_no_throughput_and_says_so(clock):
+    row, = profile_batch_sizes(lambda x: x, (1, 4), 3, clock=clock)
+    assert (row["batch"], row["throughput"]) == (3, 0.0)
+    assert any("below the clock's resolution" in said for said in row["warnings"])
+
+
+@pytest.mark.parametrize(("shape", "sizes", "error"), [
+    ((1, 4), (), ValueError), ((1, 4), (0,), ValueError), ((1, 4), (-1, 2), ValueError), ((1, 4), (1.5,), TypeError),
+    ((1, 4), True, TypeError), ((1, 4), "8", TypeError), ((1, 4), None, TypeError), ((4,), (1,), ValueError),
+    (4, (1,), TypeError), ((), (1,), ValueError), ((1, 0), (1,), ValueError)])
+def test_bad_batch_sizes_are_refused_before_anything_runs(shape, sizes, error):
+    ran = []
+    with pytest.raises(error, match="want") as caught:
+        profile_batch_sizes(lambda x: ran.append(1) or x, shape, sizes)
+    assert not ran and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("fraction", "speedup", "error"), [
+    (float("nan"), 2, ValueError), (0.5, float("nan"), ValueError), (True, 2, TypeError), (0.5, True, TypeError),
+    ("0.5", 2, TypeError), (0.5, None, TypeError), (0.5, np.bool_(True), TypeError), (-0.1, 2, ValueError),
+    (1.1, 2, ValueError), (0.5, -1, ValueError), (0.5, 0, ValueError), (0.5, -math.inf, ValueError)])
+def test_amdahl_refuses_what_is_no_share_or_no_speedup(fraction, speedup, error):
+    with pytest.raises(error, match="want") as caught:
+        amdahl_speedup(fraction, speedup)
+    assert "\n" not in str(caught.value)
+
+
+def test_amdahl_at_its_edges():
+    assert amdahl_speedup(np.float32(0.5), np.int64(4)) == pytest.approx(1.6)  # 1 / (0.5 + 0.125)
+    assert amdahl_speedup(1, 10**400) == math.inf  # nothing is left, as far as a float can tell
+    assert amdahl_speedup(0.5, 0.5) == pytest.approx(1 / 1.5)
+
+
 # ---------------------------------------------------------------- bad input
 
 
@@ -299,3 +394,12 @@ def test_time_calls_counts_calls():
     calls = []
     assert len(time_calls(lambda: calls.append(1), 3, 4, iter(range(8)).__next__)) == 4
     assert len(calls) == 7
+
+
+@pytest.mark.parametrize("load, said", [(3.1, True), (2.9, False)])
+def test_a_busy_machine_is_a_doubt(load, said, monkeypatch, clock):
+    monkeypatch.setattr("os.getloadavg", lambda: (load, 0.0, 0.0), raising=False)
+    monkeypatch.setattr("os.sched_getaffinity", lambda process: {0, 1}, raising=False)
+    model, x = Linear(2, 2), Tensor(np.ones((1, 2)))
+    assert any("machine is busy" in text for text in latency_statistics(model, x, 1, 2)["warnings"]) is said
+    assert not any("busy" in text for text in latency_statistics(model, x, 1, 2, clock=clock)["warnings"])

@@ -105,7 +105,7 @@ def test_what_does_not_fit_is_counted_and_said(capsys):
     assert result["count"]["parameters"] == 174_604_259_328
     assert result["count"]["contractions"] == 734_804_261_732_352
     largest = 8 * (4 * 12288**2 + 4 * 12288)
-    needed = (4 * 174_604_259_328 + max(largest, 8 * 50257 * 12288, result["count"]["widest_op"])) / 1e9
+    needed = (4 * 174_604_259_328 + max(largest, 8 * 50257 * 12288, result["count"]["widest_op"])) / 1024**3
     assert result["not_run"].startswith(f"running it takes about {needed:,.1f} GB, and ")
     draw(result)
     text = capsys.readouterr().out
@@ -141,7 +141,7 @@ def test_a_table_is_cut_where_it_gets_long(capsys):
     """ResNet-50 has 172 layers below its 22 rows; their share of the time goes to the row that holds them."""
     rows = [{"name": "a", "depth": 0, "share": 0.1}, *({"name": str(i), "depth": 1, "share": 0.0} for i in range(20)),
             *({"name": "x", "depth": 2, "share": 0.0225} for _ in range(40))]
-    kept, cut = profiling._shallow(rows)
+    kept, cut = profiling.upper_levels(rows)
     assert (len(kept), cut) == (21, 40)
     assert kept[-1]["share"] == pytest.approx(0.9) and rows[20]["share"] == 0.0
     draw(profile_model("resnet50", count_only=True))

@@ -7,6 +7,8 @@ from tinytorch.perf.profiling import (
     Profiler,
     amdahl_speedup,
     analyze_weight_distribution,
+    compare,
+    compare_table,
     count_flops,
     count_parameters,
     flop_report,
@@ -25,7 +27,7 @@ from tinytorch.perf.profiling import (
 
 __all__ = [
     "FlopReport", "MachineLimits", "MemoryProfiler", "Profiler", "amdahl_speedup", "analyze_weight_distribution",
-    "count_flops", "count_parameters", "flop_report", "latency_statistics", "machine_limits", "measure_latency",
-    "measure_memory", "profile_backward_pass", "profile_batch_sizes", "profile_forward_pass", "profile_layer",
-    "quick_profile", "roofline", "training_memory",
+    "compare", "compare_table", "count_flops", "count_parameters", "flop_report", "latency_statistics",
+    "machine_limits", "measure_latency", "measure_memory", "profile_backward_pass", "profile_batch_sizes",
+    "profile_forward_pass", "profile_layer", "quick_profile", "roofline", "training_memory",
 ]

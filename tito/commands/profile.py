@@ -28,29 +28,38 @@ class Shape(click.ParamType):
 @click.option("--iterations", type=click.IntRange(min=1), metavar="N", help="Timed passes (by default what fits).")
 @click.option("--count-only", is_flag=True, help="Count on shapes; build and run nothing.")
 @click.option("--remeasure", is_flag=True, help="Measure this machine's limits anew.")
+@click.option("--html", metavar="FILE", help="Write one page with all tables and pictures.")
 @ui.json_option
 def command(model: str, batch: int | None, input_shape: tuple[int, ...] | None, iterations: int | None,
-            count_only: bool, remeasure: bool, as_json: bool) -> int:
+            count_only: bool, remeasure: bool, html: str | None, as_json: bool) -> int:
     """Profile MODEL (by default digits_mlp) layer by layer.
 
     MODEL is a name of the zoo, or package.module:factory. A digits model is first trained for a moment on the
     handwritten digits that TinyTorch ships. Counting, memory and time are three separate runs, since each instrument
     would disturb the others. What does not fit into this machine's memory is counted on shapes only, and says so.
+    The page of --html needs no network; its pictures need matplotlib.
 
     Exit status: 0 done, 2 could not run.
     """
     from tito.profiling import draw, profile_model
+    from tito.report import place_for, write_report
 
+    page = None if html is None else place_for(html)
     try:
         with ui.stages() as stage:
-            result = profile_model(model, batch, iterations, remeasure, stage, input_shape, count_only)
+            result = profile_model(model, batch, iterations, remeasure, stage, input_shape, count_only,
+                                   details=page is not None)
     except NotImplementedError as unwritten:
         raise TitoError(f"the package holds an export that is not finished ({unwritten}); write it and export again, "
                         "or bring the reference back with `tito build`") from unwritten
     except (ValueError, TypeError, IndexError, MemoryError) as error:
         raise TitoError(f"{model}: {error or 'not enough memory'}") from error
+    if page is not None:
+        write_report(result, page)
     if as_json:
-        ui.print_json(result)
+        ui.print_json(result if page is None else {**result, "html": str(page)})
     else:
         draw(result)
+        if page is not None:
+            click.echo(f"\nThe page is {page}")
     return 0
