@@ -15,6 +15,10 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
 COMMANDS = [line for kind, body in BLOCKS if not kind
             for line in body.splitlines() if re.match(r"(make|tito|pip) ", line)]
+PAGES = {page.name: page.read_text(encoding="utf-8") for page in sorted((ROOT / "docs").glob("*.md"))}
+SCRIPTS = [line for page in PAGES.values()
+           for body in re.findall(r"^```text\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+           for line in body.splitlines() if line.startswith("python ")]
 
 
 @pytest.fixture(autouse=True)
@@ -28,20 +32,38 @@ def tito(*words):
                           encoding="utf-8", stdin=subprocess.DEVNULL)
 
 
-def test_python_blocks_run():
+def test_python_blocks_run(tmp_path):
     blocks = [body for kind, body in BLOCKS if kind == "python"]
-    assert blocks
+    said = []
     for body in blocks:
-        done = subprocess.run([sys.executable, "-c", body], capture_output=True, text=True, check=False)
+        done = subprocess.run([sys.executable, "-c", body], capture_output=True, text=True, check=False, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
-        assert "524,800 parameters\n1,048,576 FLOPs per sample\n" in done.stdout
+        said.append(done.stdout)
+    assert "524,800 parameters\n1,048,576 FLOPs per sample\n" in said[0]
+    assert "linear" in said[1] and "inference" in said[1] and (tmp_path / "trace.json").stat().st_size > 1000
 
 
 @pytest.mark.parametrize("line", [line for line in COMMANDS if line.startswith("tito ")])
-def test_tito_lines_run(line):
-    done = tito(*line.split()[1:])
+def test_tito_lines_run(line, tmp_path):
+    done = tito(*(str(tmp_path / word) if word.endswith(".html") else word for word in line.split()[1:]))
     fine = (0, 1) if line.startswith("tito test") else (0,)  # 1: somebody is half way through that notebook
     assert done.returncode in fine, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("line", SCRIPTS)
+def test_scripts_of_the_pages_are_there(line):
+    """A whole run takes a minute and wants the machine for itself; that the script takes these words is checked."""
+    words = line.split()[1:]
+    done = subprocess.run([sys.executable, *words, "--help"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    for word in words[1:]:
+        assert not word.startswith("--") or word in done.stdout, word
+
+
+def test_links_of_the_pages_lead_somewhere():
+    links = [(page, link) for page, text in PAGES.items() for link in re.findall(r"\]\(([^)#:]+)\)", text)]
+    assert PAGES and links
+    assert not [(page, link) for page, link in links if not (ROOT / "docs" / link).is_file()]
 
 
 @pytest.mark.parametrize("line", [line for line in COMMANDS if line.startswith("make ")])
@@ -62,7 +84,8 @@ def test_pip_extras_exist():
 
 def test_the_table_lists_the_modules():
     listed = re.findall(r"^\| (\d\d) (\w+) \|", README, re.MULTILINE)
-    assert [f"{number}_{name}" for number, name in listed] == [module.folder for module in modules(ROOT)]
+    assert [f"{number}_{name}" for number, name in listed] == [
+        module.folder for module in modules(ROOT) if not module.bonus]
 
 
 def test_the_printed_profile_has_the_lines_of_the_command():
