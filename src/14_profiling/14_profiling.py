@@ -1003,7 +1003,7 @@ def event_flops(event):
 
 # %% [markdown]
 """
-Three things about an op its shapes at the door do not tell, and section 6 will ask for them: how much its *temporaries* inside add to the bytes it moves; into how many separate *products* a contraction falls (a stack of 16 small products is not one large one); and whether it works in *pieces*, so that one after another fits into the caches.
+Four things about an op its shapes at the door do not tell, and section 6 will ask for them: how much its *temporaries* inside add to the bytes it moves; into how many separate *products* a contraction falls (a stack of 16 small products is not one large one); whether it works in *pieces*, so that one after another fits into the caches; and how many *steps*, NumPy calls of its own, it takes beyond the one that any op makes.
 
 Given, *skip on first reading*: a second, shorter list, `INSIDE`. A convolution, for example, frames its image, copies each window's pixels into a column, and multiplies sample by sample. `event_bytes` adds the temporaries, each written once and read once, to what went in and out. The printed lines below show both; where the two byte counts differ, an op has temporaries.
 """
@@ -1011,11 +1011,12 @@ Given, *skip on first reading*: a second, shorter list, `INSIDE`. A convolution,
 # %%
 #| export
 class Inside(NamedTuple):
-    """What happens inside an op: elements of temporaries written and read, separate products, pieces one at a time."""
+    """What happens inside an op: elements of temporaries written and read, products, pieces one at a time, steps."""
 
     elements: int = 0
     products: int = 1
     pieces: int = 1
+    steps: int = 0  # small NumPy calls beyond the one that every op makes
 
 
 def _matmul_inside(out_shape, a, b):
@@ -1031,12 +1032,14 @@ def _conv2d_inside(out_shape, x, weight, *bias, stride=(1, 1), padding=(0, 0), d
     columns = images * kh * kw * prod(out_shape[2:])
     strips = images * kw * height * out_shape[3] if rows < kh else 0
     sums = (kh // rows - 1) * prod(out_shape)
-    return Inside(2 * (framed + columns + strips + sums), x[0] * groups * kh // rows, max(1, len(blocks)))
+    pieces = max(1, len(blocks))
+    steps = pieces * (2 + kh // rows) + any(padding)
+    return Inside(2 * (framed + columns + strips + sums), x[0] * groups * kh // rows, pieces, steps)
 
 
 def _pool_inside(out_shape, *in_shapes, kernel, **how):
-    """Find, for each place in a window, what was found so far: read, and written again."""
-    return Inside(4 * prod(out_shape) * prod(kernel))
+    """Find, for each place in a window, what was found so far: read, and written again, a step for each."""
+    return Inside(4 * prod(out_shape) * prod(kernel), steps=3 + prod(kernel))
 
 # %%
 #| export
@@ -3306,6 +3309,7 @@ class MachineLimits:
     ``transcendental_gops`` is the rate of exp and its like in 10^9 a second, None where it does not matter. ``source``
     says where the numbers come from. ``product_gflops``, {FLOPs of one product: GFLOP/s}, is what products of a size
     reach, where that is known. ``spread``: how far the median of the peak's timings lay below the best, 0 to 1.
+    ``step_us``: the cost of a small NumPy call inside an op that makes several, None where it does not matter.
     """
 
     peak_gflops: float
@@ -3315,6 +3319,7 @@ class MachineLimits:
     source: str = "handed in"
     product_gflops: Mapping | None = None
     spread: float | None = None
+    step_us: float | None = None
 
     def __post_init__(self):
         rates = self.bandwidth_gbs if isinstance(self.bandwidth_gbs, Mapping) else {0: self.bandwidth_gbs}
@@ -3328,6 +3333,7 @@ class MachineLimits:
         if not rates:
             raise ValueError("bandwidth_gbs is an empty table; want at least one footprint with its GB/s")
         amount("dispatch_us", self.dispatch_us)
+        amount("step_us", 0 if self.step_us is None else self.step_us)
         for what, table in (("bandwidth_gbs", rates), ("product_gflops", self.product_gflops or {})):
             for size in table:
                 amount(f"a size in the table {what}", size)
@@ -3531,6 +3537,15 @@ def _measure_dispatch():
     """Return the mean of both: a model's ops are partly bare, partly in layers of their own."""
     return fmean(_dispatch_costs())
 
+
+def _measure_step():
+    """Measure microseconds of a step inside an op: a pooling of one 3x3 window against an add, over its steps."""
+    window, one = Tensor(np.ones((1, 1, 3, 3))), Tensor([[1.0]])
+    with untouched(()), gradients(False), quiet():
+        pooled = _best_ns(lambda: spatial.max_pool2d(window, kernel=(3, 3), stride=(3, 3)), 5, 200)
+        bare = _best_ns(lambda: ops.add(one, one), 5, 1000)
+    return max(0.0, pooled - bare) / 1000 / _pool_inside((1, 1, 1, 1), kernel=(3, 3)).steps
+
 # %%
 #| export
 def _cache_file():
@@ -3547,7 +3562,7 @@ def _cache_file():
 
 # %%
 #| export
-_CACHED = ("peak_gflops", "dispatch_us", "transcendental_gops", "source", "spread")
+_CACHED = ("peak_gflops", "dispatch_us", "transcendental_gops", "source", "spread", "step_us")
 _CACHED_TABLES = ("bandwidth_gbs", "product_gflops")
 
 
@@ -3612,7 +3627,7 @@ def machine_limits(refresh=False):
         products, spread = _measure_products()
         source = f"measured {time.strftime('%Y-%m-%d')}: {where}; peak: median {spread:.0%} below the best"
         _known_limits[key] = MachineLimits(max(products.values()), _measure_bandwidth(), _measure_dispatch(),
-                                           _measure_transcendentals(), source, products, spread)
+                                           _measure_transcendentals(), source, products, spread, _measure_step())
         _write_cache(key, _known_limits[key])
     return _known_limits[key]
 
@@ -3667,7 +3682,7 @@ t  =  number of ops * dispatch  +  max( flops / peak ,  bytes / bandwidth )
          overhead                      compute              memory
 ```
 
-Given: `Work`, what a stretch of computation amounts to, and its three floors in milliseconds. Where the limits know what products of a size reach, contractions are taken at that rate: many small products never come near the peak.
+Given: `Work`, what a stretch of computation amounts to, and its three floors in milliseconds. Where the limits know what products of a size reach, contractions are taken at that rate: many small products never come near the peak. And where an op makes several small NumPy calls of its own, as a convolution or a pooling does, each of these *steps* costs, too.
 """
 
 # %%
@@ -3683,6 +3698,7 @@ class Work(NamedTuple):
     footprint: float | None = None  # bytes that the typical op touches; None: all that moved
     uncounted: tuple = ()
     product: float | None = None  # FLOPs of the typical single product; None: unknown, large enough for the peak
+    steps: int = 0  # NumPy calls inside ops that make several
 
 # %%
 #| export
@@ -3694,7 +3710,7 @@ def time_floors(work, limits):
     roof = roofline(work.flops, work.bytes_moved, limits, work.footprint)
     special = work.transcendentals / limits.transcendental_gops / 1e6 if limits.transcendental_gops else 0.0
     products = work.contractions / limits.product_rate(work.product) / 1e6
-    return {"overhead": work.num_ops * limits.dispatch_us / 1e3,
+    return {"overhead": (work.num_ops * limits.dispatch_us + work.steps * (limits.step_us or 0)) / 1e3,
             "compute": max(roof["compute_ms"], products, special), "memory": roof["memory_ms"]}
 
 # %%
@@ -3707,7 +3723,8 @@ def advise(limited_by, work, latency_ms, limits):
     moved = f"{work.bytes_moved / 1024**2:.3g} MB"
     if limited_by == "overhead":
         each = f"{limits.dispatch_us:.3g} µs"
-        return (f"{share['overhead']:.0%} of this call is dispatch (ops: {work.num_ops}, about {each} each): "
+        steps = f"; steps inside them: {work.steps}, {limits.step_us:.3g} µs" if work.steps and limits.step_us else ""
+        return (f"{share['overhead']:.0%} of this call is dispatch (ops: {work.num_ops}, about {each} each{steps}): "
                 "a bigger batch or fusion helps")
     if limited_by == "compute":
         return (f"arithmetic explains {share['compute']:.0%} of the time: fewer FLOPs or a smaller data type help, "
@@ -3898,7 +3915,8 @@ def work_of(events):
         contractions=sum(cost for cost, _ in products),
         transcendentals=sum(prod(event.out_shape) for event in events if event.op in TRANSCENDENTALS),
         footprint=typical(zip(moved, map(event_footprint, events))), product=typical(products),
-        uncounted=tuple(sorted({event.op.name for cost, event in zip(costs, events) if cost is None})))
+        uncounted=tuple(sorted({event.op.name for cost, event in zip(costs, events) if cost is None})),
+        steps=sum(inside(event).steps for event in events))
 
 
 def typical(weighted):
@@ -4538,7 +4556,7 @@ def together(first, second):
                 first.contractions + second.contractions, first.transcendentals + second.transcendentals,
                 typical((work.bytes_moved, work.footprint or 0.0) for work in pair_of),
                 tuple(sorted({*first.uncounted, *second.uncounted})),
-                typical((work.contractions, work.product or 0.0) for work in pair_of))
+                typical((work.contractions, work.product or 0.0) for work in pair_of), first.steps + second.steps)
 
 # %%
 trained = profile_backward_pass(Sequential(Linear(784, 128), ReLU(), Linear(128, 10)), picture)

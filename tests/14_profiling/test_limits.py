@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tinytorch.core.layers import Sequential
-from tinytorch.core.spatial import Conv2d, MaxPool2d, conv2d, rows_at_once
+from tinytorch.core.spatial import Conv2d, MaxPool2d, conv2d, max_pool2d, rows_at_once
 from tinytorch.core.tensor import Tensor, listen, thread_state
 from tinytorch.perf import profiling
 from tinytorch.perf.profiling import (
@@ -21,8 +21,10 @@ from tinytorch.perf.profiling import (
     flop_report,
     inside,
     machine_limits,
+    observe,
     roofline,
     time_floors,
+    together,
     verdict,
     work_of,
 )
@@ -175,9 +177,9 @@ def test_a_convolutions_columns_move_too():
     event = conv((2, 3, 6, 5), (4, 3, 3, 2), padding=(1, 0))
     # out (2, 4, 6, 4); framed 2*3*8*5 = 240; kernel rows together: columns 2*3*3*2 * 24 = 864; each written and read
     assert event.out_shape == (2, 4, 6, 4) and rows_at_once((2, 3, 6, 5), (4, 3, 3, 2), event.out_shape) == 3
-    assert inside(event) == (2 * (240 + 864), 2, 1)
+    assert inside(event) == (2 * (240 + 864), 2, 1, 2 + 1 + 1)  # a frame, too
     assert event_bytes(event) - event.num_bytes == 4 * 2 * (240 + 864)
-    assert inside(conv((1, 4, 4, 4), (4, 1, 1, 1), groups=4)) == (2 * 4 * 16, 4, 1)  # one product a group
+    assert inside(conv((1, 4, 4, 4), (4, 1, 1, 1), groups=4)) == (2 * 4 * 16, 4, 1, 3)  # one product a group
 
 
 def test_kernel_rows_one_by_one():
@@ -197,12 +199,12 @@ def test_backward_convolutions_move_as_much_as_the_forward_one():
 
 def test_a_stack_of_products_is_many_small_ones():
     (event,) = events_of(lambda: Tensor(np.ones((4, 2, 8, 3))) @ Tensor(np.ones((2, 3, 5))))
-    assert inside(event) == (0, 8, 1) and event_bytes(event) == event.num_bytes
+    assert inside(event) == (0, 8, 1, 0) and event_bytes(event) == event.num_bytes
     assert work_of([event]).product == 2 * 8 * 3 * 5
     (vector,) = events_of(lambda: Tensor(np.ones(3)) @ Tensor(np.ones(3)))
     assert inside(vector).products == 1 and work_of([vector]).product == 6
     (added,) = events_of(lambda: Tensor(np.ones(3)) + 1.0)
-    assert work_of([added]).product == 0.0 and inside(added) == (0, 1, 1)
+    assert work_of([added]).product == 0.0 and inside(added) == (0, 1, 1, 0)
 
 
 def test_work_and_reports_count_the_same_bytes():
@@ -240,6 +242,7 @@ def quick(monkeypatch):
     monkeypatch.setattr(profiling, "_measure_bandwidth", lambda: {1000: 50.0, 10**6: 10.0})
     monkeypatch.setattr(profiling, "_measure_dispatch", lambda: 2.0)
     monkeypatch.setattr(profiling, "_measure_transcendentals", lambda: 1.0)
+    monkeypatch.setattr(profiling, "_measure_step", lambda: 3.0)
     return measured
 
 
@@ -333,3 +336,32 @@ def test_measuring_is_not_heard_by_listeners():
     with listen(heard.append):
         assert profiling._measure_dispatch() > 0
     assert heard == [] and thread_state().hearers == ()
+
+
+def test_steps_inside_an_op_are_overhead():
+    """A 2x2 pooling takes 3 + 4 steps: 5 µs for the op and 7 * 3 µs for them are 26 µs; nobody knows of 0 steps."""
+    x = Tensor(np.ones((1, 1, 4, 4)))
+    work = work_of(observe(lambda: max_pool2d(x, kernel=(2, 2), stride=(2, 2)))[0])
+    assert work.steps == 7 and together(work, work).steps == 14
+    machine = MachineLimits(100, 20, 5, step_us=3.0)
+    assert time_floors(work, machine)["overhead"] == pytest.approx(0.026)
+    assert time_floors(work, MACHINE)["overhead"] == pytest.approx(0.005)
+    assert verdict(work, 0.030, machine)["limited_by"] == "overhead"
+    assert "steps inside them: 7, 3 µs" in verdict(work, 0.030, machine)["advice"]
+    assert verdict(work, 0.030, MACHINE)["limited_by"] == "unexplained"
+
+
+def test_steps_of_a_small_convolution():
+    """Columns, a product, its place in the output: 3; kernel rows one by one and a frame: 2 + 3 + 1."""
+    plain, framed = conv((1, 1, 5, 5), (1, 1, 3, 3)), conv((1, 1, 5, 5), (1, 1, 3, 3), padding=(1, 1))
+    assert [rows_at_once((1, 1, 5, 5), (1, 1, 3, 3), event.out_shape) for event in (plain, framed)] == [3, 1]
+    assert [inside(event).steps for event in (plain, framed)] == [3, 6]
+
+
+def test_a_step_costs_something_here_and_nobody_hears_it():
+    heard = []
+    with listen(heard.append):
+        assert profiling._measure_step() > 0
+    assert heard == []
+    with pytest.raises(ValueError, match="step_us is -1"):
+        MachineLimits(1, 1, 1, step_us=-1)
