@@ -18,6 +18,9 @@ from tito import commands, ui
 from tito.errors import TitoError
 
 INTERRUPTED = 130
+SECTIONS = {"Your loop": ("module", "test", "hint", "export", "profile", "doctor"),
+            "For instructors": ("grade", "release")}
+HOUSE = "For those who build the course"  # whatever is in no section
 
 
 class _Stopped(BaseException):
@@ -50,6 +53,10 @@ def _stopping() -> Iterator[None]:
 class Group(click.Group):
     """A click group that answers an unknown name with one sentence and the names close to it."""
 
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names in the order in which they were written down."""
+        return list(self.commands)
+
     def resolve_command(
             self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command ``args`` begins with."""
@@ -67,8 +74,21 @@ class LazyGroup(Group):
     """The group whose commands are the files of `tito/commands/`; a command returns its exit status."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the file names."""
-        return sorted(file.name for file in pkgutil.iter_modules(commands.__path__))
+        """Return the file names, in the order of the sections."""
+        known = {file.name for file in pkgutil.iter_modules(commands.__path__)}
+        first = [name for names in SECTIONS.values() for name in names if name in known]
+        return first + sorted(known - set(first))
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands in sections: a learner's own come first."""
+        known = self.list_commands(ctx)
+        house = tuple(name for name in known if not any(name in names for names in SECTIONS.values()))
+        for title, names in {**SECTIONS, HOUSE: house}.items():
+            found = [(name, self.get_command(ctx, name)) for name in names if name in known]
+            rows = [(name, command.get_short_help_str(70)) for name, command in found if command is not None]
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows, col_max=10, col_spacing=2)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Load the command's file."""
@@ -92,6 +112,8 @@ class LazyGroup(Group):
             status = stopped.status
         except TitoError as error:
             status = _could_not_run(str(error), words)
+        except click.MissingParameter as error:
+            status = _could_not_run(_missing(error), words)
         except click.ClickException as error:
             status = _could_not_run(error.format_message(), words)
         except (click.Abort, KeyboardInterrupt):
@@ -104,13 +126,33 @@ class LazyGroup(Group):
             status = _could_not_run(f"{error.name} is not installed here; `pip install -e '.[notebook]'` in the "
                                     "checkout installs what learners need.", words)
         except OSError as error:
-            status = _could_not_run(f"{error.filename or 'the system'}: {error.strerror or error}.", words)
+            status = _could_not_run(_refused(error), words)
         except Exception as error:
             import traceback
 
             traceback.print_exc()
             status = _could_not_run(f"this should not happen: {type(error).__name__}: {error}", words)
         sys.exit(status)
+
+
+def _missing(error: click.MissingParameter) -> str:
+    """Say what a command wants, and where it is found."""
+    command = error.ctx.command_path if error.ctx else "tito"
+    wanted = (error.param.name or "").upper() if error.param else "one more word"
+    if wanted == "NAME":
+        return f"{command} wants the name of a module, as in `{command} tensor`; `tito module list` has the names."
+    return f"{command} wants {wanted}; `{command} --help` says more."
+
+
+def _refused(error: OSError) -> str:
+    """Say what the system refused; a file is written under a name of the moment first, which tells nobody anything."""
+    from tito.notebooks.export import UNFINISHED
+
+    folder, name = os.path.split(str(error.filename or "the system"))
+    if not name.endswith(UNFINISHED):
+        return f"{error.filename or 'the system'}: {error.strerror or error}."
+    file = os.path.join(folder, name.removesuffix(UNFINISHED).rpartition(".")[0].removeprefix("."))
+    return f"{file} cannot be written ({error.strerror}), so it stays as it is; `tito doctor` says what to do."
 
 
 def _could_not_run(sentence: str, words: list[str]) -> int:
@@ -123,7 +165,7 @@ def _could_not_run(sentence: str, words: list[str]) -> int:
 @click.group(cls=LazyGroup, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
 @click.pass_context
 def main(ctx: click.Context) -> None:
-    """TinyTorch's course tool: build the notebooks, grade what you wrote, profile a model.
+    """TinyTorch's course tool; begin: `tito module start 1`.
 
     Exit status: 0 done, 1 checks failed, 2 could not run.
     """

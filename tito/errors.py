@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+# what `ast.parse` raises for text that is no Python, or nested too deep for it
+NOT_PYTHON = (SyntaxError, ValueError, RecursionError, MemoryError)
+
 
 class TitoError(Exception):
     """Something could not be done; the message is one sentence for a person (exit status 2)."""

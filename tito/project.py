@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import json
 import re
@@ -42,7 +43,8 @@ def find_root(start: Path | str | None = None) -> Path:
         if is_root(folder):
             return folder
     raise ProjectError(f"No TinyTorch checkout here: neither {here} nor a folder above it has a pyproject.toml that "
-                       "names the project tinytorch and a src/ folder; change into the checkout and try again.")
+                       "names the project tinytorch and a src/ folder; change into the checkout, or get what it lacks "
+                       "again from where it came from.")
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,8 @@ class Module:
         found = _DEFAULT_EXP.search(text)
         if not found:
             raise ProjectError(f"{where}: no cell says where to export; its first code cell should be "
-                               f"`#| default_exp core.{self.name}`.")
+                               f"`#| default_exp core.{self.name}`; where nobody is writing this file it is damaged: "
+                               "get it again from where the checkout came from.")
         return f"{PACKAGE}.{found[1]}"
 
     @property
@@ -147,6 +150,15 @@ def modules(root: Path) -> list[Module]:
                     for name in _bonus_names(module):
                         found[f"{folder.name}/{name}"] = Module(module.number, name, folder.name, root)
     return sorted(found.values(), key=lambda module: (module.number, module.folder, module.order))
+
+
+def target_owners(root: Path) -> dict[str, Module]:
+    """Return the module that owns each export target; one that says no target is left out (its build says so)."""
+    owners: dict[str, Module] = {}
+    for module in modules(root):
+        with contextlib.suppress(ProjectError):
+            owners.setdefault(module.target, module)
+    return owners
 
 
 def _bonus_names(module: Module) -> set[str]:

@@ -10,12 +10,17 @@ import json
 import os
 import re
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import click
 
+_SILENCE = 10.0  # seconds between plain lines of a count
+
+timeout_option = click.option("--timeout", type=click.FloatRange(min=1), metavar="SECONDS", help=(
+    "Time limit for the cells, and again for the tests (180 and 300)."))
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
 
 _ASCII = {"✓": "ok", "✗": "x", "·": "-", "…": "...", "→": "->", "←": "<-", "×": "x", "–": "-", "—": "-", "≤": "<=",
@@ -109,3 +114,36 @@ def stages() -> Iterator[Callable[..., None]]:
             bars.update(shown[text], completed=done, total=total)
 
         yield draw
+
+
+@contextmanager
+def counter(text: str) -> Iterator[Callable[[int, int], None]]:
+    """Show on stderr how many of many are done, and about how long the rest takes: yields ``show(done, total)``.
+
+    Where stderr is not a terminal, or with NO_COLOR, there is a plain line every ten seconds, and one at the end.
+    """
+    if _plain() or not sys.stderr.isatty():
+        begun: list[float] = []  # when it began, when it last spoke, how many were done at the beginning
+
+        def tell(done: int, total: int) -> None:
+            now = time.monotonic()
+            if not begun:
+                begun[:] = now, now, done
+            elif done == total or now - begun[1] >= _SILENCE:
+                rest = (now - begun[0]) / max(done - begun[2], 1) * (total - done)
+                click.echo(f"{text} {done} of {total}" + (f", about {_duration(rest)} to go" if rest else ""), err=True)
+                begun[1] = now
+
+        yield tell
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = TextColumn("{task.description}"), BarColumn(bar_width=16), MofNCompleteColumn(), TimeRemainingColumn()
+    with Progress(*columns, console=console(stderr=True), transient=True) as bars:
+        task = bars.add_task(text, total=None)
+        yield lambda done, total: bars.update(task, completed=done, total=total)
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min" if seconds < 6000 else (
+        f"{seconds / 3600:.1f} h")

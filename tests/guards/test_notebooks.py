@@ -15,11 +15,11 @@ import pytest
 
 from tito.notebooks.book import Book, open_book
 from tito.notebooks.checks import find_faults, nbdev_faults
-from tito.notebooks.export import strip_scaffolding, target_owners
+from tito.notebooks.export import strip_scaffolding
 from tito.notebooks.read import grader, read_source, skill
 from tito.notebooks.release import is_untouched, release_notebook
 from tito.notebooks.twin import read_twin, write_twin
-from tito.project import Module, find_module, find_root, modules
+from tito.project import Module, find_module, find_root, modules, target_owners
 
 ROOT = find_root(Path(__file__))
 MODULES = [module for module in modules(ROOT) if module.source.is_file()]

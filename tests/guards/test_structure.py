@@ -13,9 +13,9 @@ import pytest
 from tito.notebooks.book import open_book
 from tito.notebooks.build import check, make, sources
 from tito.notebooks.checks import imports_point_backward, project_faults
-from tito.notebooks.export import is_generated, target_owners
+from tito.notebooks.export import is_generated
 from tito.notebooks.read import read_source
-from tito.project import find_root
+from tito.project import find_root, target_owners
 
 ROOT = find_root(Path(__file__))
 MODULES = sources(ROOT)

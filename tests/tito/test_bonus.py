@@ -145,7 +145,8 @@ def test_untouched_it_earns_nothing_and_the_package_is_tested(more, tito):
     """And both are said."""
     done = tito("test", "more")
     assert done.returncode == 0
-    assert done.stdout.startswith("Nothing is written in the notebook of 01_more yet: a bonus without points.\n")
+    assert done.stdout.startswith("Nothing is written in the notebook of 01_more yet: a bonus without points.\n"
+                                  "If you did write in it, save it and test again; `tito module start more` says")
     assert "Package tests: 1 of 1" in done.stdout
     more.package.write_text("def quadruple(x): return 1\n", encoding="utf-8")
     done = tito("test", "more", "--json")
@@ -166,7 +167,7 @@ def test_complete_means_all_checks_and_all_tests(more, tito, write_in, snapshot)
     done = tito("test", "more")
     assert done.returncode == 0, done.stdout
     assert done.stdout.splitlines()[0] == "01 · More of alpha: your notebook (bonus: checked, no points)"
-    assert "Edge tests: 1 of 1" in done.stdout and "Complete. `tito export more`" in done.stdout
+    assert "Edge tests: 1 of 1" in done.stdout and "`tito module complete more`" in done.stdout
     assert snapshot() == before
 
 
@@ -222,8 +223,8 @@ def test_the_list_shows_it_under_its_module(more, tito):
     """Marked as a bonus; JSON says the same."""
     lines = tito("module", "list").stdout.splitlines()
     assert [line.split() for line in lines[1:4]] == [
-        ["01", "alpha", "Alpha", "100", "untouched"], ["01", "more", "More", "of", "alpha", "bonus", "untouched"],
-        ["02", "beta", "Beta", "100", "untouched"]]
+        ["01", "alpha", "100", "not", "begun"], ["01", "more", "bonus", "not", "begun"],
+        ["02", "beta", "100", "not", "begun"]]
     rows = json.loads(tito("module", "list", "--json").stdout)["modules"]
     assert [(row["name"], row["bonus"], row["points"]) for row in rows] == [
         ("alpha", False, 100), ("more", True, 0), ("beta", False, 100)]

@@ -262,13 +262,13 @@ def test_export_of_a_learners_notebook(root, alpha):
     """What she wrote is exported; a failing export leaves the file as it was."""
     solve(alpha.notebook, "half", 'raise NotImplementedError("half: section 2, cell 1")', "return x * 0.5  # mine")
     out = root / "somewhere" / "alpha.py"
-    export_notebook(alpha.notebook, alpha, out)
+    export_notebook(load(alpha.notebook), alpha, out)
     text = out.read_text(encoding="utf-8")
     assert "return x * 0.5  # mine" in text and 'raise NotImplementedError("double: section 1, cell 1")' in text
     assert "File to edit: modules/01_alpha/alpha_dev.ipynb [" in text
     solve(alpha.notebook, "half", "# mine", "+ (")
     with pytest.raises(NotebookError, match="modules/01_alpha/alpha_dev.ipynb, half: this cell is not Python"):
-        export_notebook(alpha.notebook, alpha, out)
+        export_notebook(load(alpha.notebook), alpha, out)
     assert out.read_text(encoding="utf-8") == text
     assert [path.name for path in out.parent.iterdir()] == ["alpha.py"]
 
@@ -289,7 +289,7 @@ def test_a_broken_notebook_is_one_sentence(text, root, alpha):
     """Half a file, another file, an empty file: the notebook is named, and kept by the build."""
     alpha.notebook.write_text(text, encoding="utf-8")
     with pytest.raises(NotebookError, match="this is not a notebook that can be read"):
-        export_notebook(alpha.notebook, alpha, root / "mine.py")
+        export_notebook(load(alpha.notebook), alpha, root / "mine.py")
     assert build(root).kept == ["modules/01_alpha/alpha_dev.ipynb"]
     assert alpha.notebook.read_text(encoding="utf-8") == text
 

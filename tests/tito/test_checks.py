@@ -73,3 +73,13 @@ def test_a_tuple_names_the_mistake_in_an_array():
     """A mistake's key cannot be a list; a tuple of the same numbers stands for one."""
     with pytest.raises(CheckFailed, match="swapped"):
         check("b - a", np.array([[-9.0, -18.0]]), [[9.0, 18.0]], {((-9.0, -18.0),): "swapped"})
+
+
+def test_a_mistake_that_is_a_list_of_paths_is_found():
+    """A dict's key cannot be a list: a tuple stands for it, also around tuples of different lengths."""
+    with pytest.raises(CheckFailed) as caught:
+        check("paths", [("A",), ("A", "B")], [(), ("A",), ("A", "B")], {(("A",), ("A", "B")): "() is missing"})
+    assert caught.value.mistake == "() is missing"
+    with pytest.raises(CheckFailed) as caught:
+        check("rows", [[1, 2], [3, 4]], [[1, 3], [2, 4]], {((1, 2), (3, 4)): "not transposed"})
+    assert caught.value.mistake == "not transposed"

@@ -7,14 +7,15 @@ import os
 
 import pytest
 
-from tito.commands.export import export
-from tito.commands.module import status
+from tito.desk import export
 from tito.errors import TitoError
+from tito.grading.runner import CELLS_SECONDS, TESTS_SECONDS
 from tito.notebooks.build import build
 from tito.notebooks.export import export_notebook
 from tito.notebooks.read import dumps, load
 from tito.notebooks.release import solution_notebook
 from tito.notebooks.twin import write_twin
+from tito.standing import status
 
 RIGHT = {"double": "return x + x", "half": "return x / 2"}
 
@@ -29,7 +30,7 @@ def test_module_list_says_where_each_module_stands(root, alpha, tito, write_in):
     assert [tuple(row[column] for column in columns) for row in rows] == [
         (1, "alpha", "Alpha", 100, "edited", "reference"), (2, "beta", "Beta", 100, "untouched", "reference")]
     lines = tito("module", "list").stdout.splitlines()
-    assert lines[1].split() == ["01", "alpha", "Alpha", "100", "edited"]
+    assert lines[1].split() == ["01", "alpha", "100", "all", "written,", "not", "tested"]
 
 
 def test_states_of_a_notebook(alpha):
@@ -41,7 +42,7 @@ def test_states_of_a_notebook(alpha):
     assert status(alpha)["state"] == "edited"
     alpha.notebook.write_text(text.replace("twice 3", "two times 3"), encoding="utf-8")
     assert status(alpha)["state"] == "edited"
-    assert "--source" in status(alpha)["problem"]
+    assert "tito module sync alpha --from notebook" in status(alpha)["problem"]
     for broken in ("", "{", "[]", '{"cells": 1}', "\udc80".encode("utf-8", "surrogatepass")):
         alpha.notebook.write_bytes(broken if isinstance(broken, bytes) else broken.encode())
         assert status(alpha)["state"] == "unreadable"
@@ -55,7 +56,7 @@ def test_what_the_package_holds(alpha, write_in):
     assert status(alpha)["package"] == "reference"
     write_in(alpha.notebook, **RIGHT)
     export(alpha)
-    assert status(alpha)["package"] == "yours"
+    assert status(alpha)["package"] == "yours (exported, not tested)"
     alpha.package.write_text(alpha.package.read_text(encoding="utf-8") + "x = 1\n", encoding="utf-8")
     assert status(alpha)["package"] == "edited by hand"
     alpha.package.unlink()
@@ -67,7 +68,7 @@ def test_status_of_one_module(tito):
     for name in ("2", "02_beta", "BETA"):
         done = tito("module", "status", name)
         assert done.returncode == 0
-        assert done.stdout.splitlines()[1].split() == ["02", "beta", "Beta", "100", "untouched", "reference"]
+        assert done.stdout.splitlines()[1].split() == ["02", "beta", "100", "untouched", "reference"]
 
 
 def test_export_puts_the_learners_work_into_the_package(alpha, tito, write_in):
@@ -78,8 +79,8 @@ def test_export_puts_the_learners_work_into_the_package(alpha, tito, write_in):
     assert done.returncode == 0
     assert "return x + x" in text
     assert "modules/01_alpha/alpha_dev.ipynb" in text.splitlines()[0]
-    assert "tito build alpha" in done.stdout
-    assert tito("build", "alpha").returncode == 0
+    assert "tito module reset alpha --package" in " ".join(done.stdout.split())
+    assert tito("module", "reset", "alpha", "--package").returncode == 0
     assert "return 2 * x" in alpha.package.read_text(encoding="utf-8")
 
 
@@ -209,3 +210,31 @@ def test_export_needs_a_word_where_both_were_edited(alpha, write_in):
     assert "mine = 1" in alpha.package.read_text(encoding="utf-8")
     export(alpha, "notebook")
     assert "mine = 1" not in alpha.package.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("words", [["test"], ["hint"], ["export"], ["module", "start"], ["module", "complete"]])
+def test_without_a_name_it_says_where_names_are(tito, words):
+    """One sentence with an example, exit status 2."""
+    done = tito(*words)
+    assert done.returncode == 2
+    assert done.stderr == (f"tito: tito {' '.join(words)} wants the name of a module, as in `tito {' '.join(words)} "
+                           "tensor`; `tito module list` has the names.\n")
+
+
+@pytest.mark.parametrize("words", [["test"], ["export"], ["module", "complete"], ["module", "status"]])
+def test_a_broken_notebook_has_the_same_way_back_everywhere(alpha, tito, write_in, words):
+    """The newest backup is named by each command that needs the notebook, and the module by its name."""
+    write_in(alpha.notebook, **RIGHT)
+    assert tito("module", "reset", "alpha").returncode == 0
+    alpha.notebook.write_text("{", encoding="utf-8")
+    done = tito(*words, "alpha")
+    said = " ".join((done.stdout + done.stderr).split())
+    assert "modules/01_alpha/alpha_dev.ipynb cannot be used (it is not a notebook: " in said
+    assert "`tito module reset alpha --to alpha_dev-1.ipynb` brings back the newest backup" in said
+    assert "NAME" not in said
+
+
+def test_the_printed_limits_are_the_limits(tito):
+    """They stand in the help without importing what grades."""
+    said = " ".join(tito("test", "--help").stdout.split())
+    assert f"({CELLS_SECONDS} and {TESTS_SECONDS})" in said

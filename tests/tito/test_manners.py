@@ -51,8 +51,13 @@ def test_unknown_names_get_one_sentence_with_close_ones(tito, words, close):
     assert close in json.loads(done.stdout)["error"]
 
 
-@pytest.mark.parametrize("words", [["test", "alpha"], ["export", "alpha"], ["module", "list"],
-                                   ["module", "status", "1"], ["build", "--check"], ["test", "nothing"]])
+LOOP = [["module", "start", "alpha"], ["module", "resume", "alpha"], ["module", "status"], ["module", "list"],
+        ["module", "sync", "alpha"], ["module", "complete", "alpha"], ["module", "reset", "alpha"],
+        ["module", "reset", "alpha", "--package"], ["hint", "alpha"], ["doctor"], ["export", "alpha"]]
+
+
+@pytest.mark.parametrize("words", [["test", "alpha"], ["module", "test", "alpha"], ["build", "--check"],
+                                   ["test", "nothing"], ["module", "resume", "nothing"], *LOOP])
 def test_json_is_exactly_one_object(tito, words):
     """On stdout, whatever the outcome."""
     done = tito(*words, "--json")
@@ -64,11 +69,30 @@ def test_json_is_exactly_one_object(tito, words):
 def test_narrow_and_without_colour(alpha, tito, write_in, columns):
     """No line is wider than the screen, no escape codes on a pipe."""
     write_in(alpha.notebook, double="return x * x", half="return missing")
-    for words in (["test", "alpha"], ["module", "list"], ["module", "status"]):
+    for words in (["test", "alpha"], ["module", "list"], ["module", "status"], ["module", "start", "beta"]):
         done = tito(*words, COLUMNS=columns)
         assert "\x1b" not in done.stdout + done.stderr
         assert done.stderr == ""
         assert max(map(len, done.stdout.splitlines())) <= int(columns)
+
+
+@pytest.mark.parametrize("words", LOOP, ids=" ".join)
+def test_the_loop_anywhere(alpha, root, write_in, words):
+    """Closed stdin, 60 columns, cp1252, no colour, no home that can be written: text that fits, the same status."""
+    write_in(alpha.notebook, double="return '✓ ∂ Ω → 2'", half="return x / 2")
+    alpha.package.write_text("mine = 1\n" if "--package" in words else alpha.package.read_text(encoding="utf-8"))
+    done = subprocess.run([sys.executable, "-m", "tito", *words], cwd=root, capture_output=True, check=False,
+                          stdin=subprocess.DEVNULL, env={
+                              **os.environ, "PYTHONPATH": str(HERE), "PYTHONIOENCODING": "cp1252", "COLUMNS": "60",
+                              "NO_COLOR": "1", "HOME": "/dev/null/nowhere", "TMPDIR": str(root.parent)})
+    text = (done.stdout + done.stderr).decode("cp1252")
+    assert "Traceback" not in text and "\x1b" not in text
+    assert done.returncode == (1 if words[0] == "doctor" or "complete" in words else 0), text
+    assert done.stderr == b""
+    commands = ("Open it:", "Then:", "The next step:", "  tito ")  # what is pasted is not broken
+    assert [line for line in done.stdout.decode("cp1252").splitlines()
+            if len(line) > 60 and not line.startswith(commands)] == []
+    assert done.stdout.strip()
 
 
 @pytest.mark.parametrize("encoding", ["cp1252", "ascii", "utf-8"])
@@ -81,7 +105,8 @@ def test_every_encoding_can_show_a_verdict(alpha, root, write_in, encoding):
     text = done.stdout.decode(encoding)
     assert done.returncode == 1
     assert done.stderr == b""
-    assert ("✓ half(5): 2.5" if encoding == "utf-8" else "ok half(5): 2.5") in text
+    assert "half(5): 2.5" in text
+    assert ("'✓ ∂ Ω → 2'" if encoding == "utf-8" else "'ok ? ? -> 2'") in text
 
 
 @pytest.mark.skipif(os.name == "nt", reason="a POSIX shell closes the streams")
@@ -105,6 +130,21 @@ def test_from_any_folder_of_the_checkout_and_from_none(root, tito, tmp_path):
     assert "checkout" in done.stderr
 
 
+def test_a_folder_that_cannot_be_written_is_named(monkeypatch, capsys):
+    """By the file that was to be written, not by the temporary name beside it; with what to do."""
+    from tito import cli
+
+    def refuse(*words, **options):
+        raise OSError(30, "Read-only file system", "/ro/core/.tensor.py.543ihnzn.tito-tmp")
+
+    monkeypatch.setattr("click.Group.main", refuse)
+    with pytest.raises(SystemExit) as left:
+        cli.main(["module", "list"])
+    assert left.value.code == 2
+    assert capsys.readouterr().err == ("tito: /ro/core/tensor.py cannot be written (Read-only file system), so it "
+                                       "stays as it is; `tito doctor` says what to do.\n")
+
+
 @pytest.mark.parametrize(("error", "said"), [
     (ModuleNotFoundError("No module named 'jupytext'", name="jupytext"), "jupytext is not installed"),
     (PermissionError(13, "Permission denied", "notes.txt"), "notes.txt: Permission denied"),
@@ -124,9 +164,15 @@ def test_what_cannot_run_is_status_2(monkeypatch, capsys, error, said):
 
 
 def test_no_words_give_help(tito):
-    """`tito` and `tito module` say what they can do."""
-    assert "Commands:" in tito().stdout
-    assert "Commands:" in tito("module").stdout
+    """`tito` and `tito module` say what they can do, a learner's loop first, on one screen."""
+    lines = tito(COLUMNS="80").stdout.splitlines()
+    assert len(lines) <= 24
+    sections = [line for line in lines if line.endswith(":") and not line.startswith((" ", "Options"))]
+    assert sections[0] == "Your loop:" and lines[lines.index("Your loop:") + 1].split()[0] == "module"
+    assert all(f"  {name} " in "\n".join(lines) for name in NAMES)
+    said = tito("module").stdout
+    places = [said.index(f"\n  {name} ") for name in ("start", "resume", "test", "complete", "reset", "sync", "list")]
+    assert places == sorted(places)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="for bash and zsh")

@@ -11,9 +11,9 @@ from tito.errors import NotebookError
 from tito.notebooks import checks
 from tito.notebooks.book import open_book
 from tito.notebooks.build import BuildError, build, check, make, sources
-from tito.notebooks.export import export_notebook, target_owners
+from tito.notebooks.export import export_notebook
 from tito.notebooks.read import load, read_source
-from tito.project import Module, find_module
+from tito.project import Module, find_module, target_owners
 
 KEEP = 'allowed_cell_metadata_keys = ["nbgrader", "tinytorch"]\nallowed_metadata_keys = ["tinytorch"]\n'
 CALL = '2: "whole-number division"})\ntest_half()'

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tito.notebooks.build import BuildResult, CheckResult
 
 
-@click.command("build")
+@click.command("build", short_help="Build the notebooks and the package from src/.")
 @click.argument("names", nargs=-1, metavar="[MODULE]...")
 @click.option("--check", "only_check", is_flag=True, help="Write nothing; exit 1 if anything differs from its source.")
 @ui.json_option

@@ -1,33 +1,202 @@
-"""`tito module list` and `tito module status`: where each module stands, as the files say."""
+"""`tito module ...`: begin a module, go on, hand it in, go back, and see where each one stands."""
 
 from __future__ import annotations
 
-import json
+import subprocess
+import sys
+from importlib.util import find_spec
 from typing import Any
 
 import click
 
 from tito import ui
 from tito.cli import Group
+from tito.commands.test import command as test_command
 from tito.errors import TitoError
 
+_name = click.argument("name")
+_source = click.option("--source", type=click.Choice(["notebook", "twin"]), help="Which counts if both were edited.")
+_launch = click.option("--open", "launch", is_flag=True, help="Open it in Jupyter.")
 
-@click.group(cls=Group, invoke_without_command=True, short_help="Say where each module stands.")
+
+@click.group(cls=Group, invoke_without_command=True, short_help="Start, resume, complete or reset a module.")
 @click.pass_context
 def command(ctx: click.Context) -> None:
-    """Say where each module stands, as the files say."""
+    """Begin a module, go on, hand it in, go back; and see where each one stands, as the files say."""
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
 
 
-@command.command("list", short_help="List the modules.")
+def _module(name: str) -> Any:
+    from tito.project import find_module, find_root
+
+    return find_module(find_root(), name)
+
+
+# ---- begin and go on ----
+
+@command.command("start", short_help="Begin: write the notebook where none is.")
+@_name
+@_launch
+@ui.json_option
+def start_command(name: str, launch: bool, as_json: bool) -> int:
+    """Begin module NAME: write its notebook and .py twin as released, each only where nothing is.
+
+    A file that is there is never written over. Exit status: 0 ready, 2 could not.
+    """
+    from tito.desk import start
+
+    return _opened(start(_module(name)), launch, as_json)
+
+
+@command.command("resume", short_help="Go on with what you began.")
+@_name
+@_launch
+@ui.json_option
+def resume_command(name: str, launch: bool, as_json: bool) -> int:
+    """Go on with module NAME: where its notebook is, what is not written yet, and what comes next.
+
+    Exit status: 0 ready, 2 there is no notebook that can be opened (and how to get one).
+    """
+    from tito.desk import resume
+
+    return _opened(resume(_module(name)), launch, as_json)
+
+
+def _opened(result: dict[str, Any], launch: bool, as_json: bool) -> int:
+    if launch and not find_spec("jupyterlab"):
+        raise TitoError("Jupyter is not installed here; `pip install -e '.[notebook]'` in the checkout installs it.")
+    if as_json:
+        ui.print_json(result)
+    else:
+        _say_open(result)
+    if launch:
+        return subprocess.run([sys.executable, "-m", "jupyterlab", result["path"]], check=False).returncode
+    return 0
+
+
+def _say_open(result: dict[str, Any]) -> None:
+    console, number = ui.console(), result["module"].partition("_")[0]
+    console.print(f"{number} · {result['title']}")
+    twin = result["twin"].rpartition("/")[2]
+    if result["written"]:
+        console.print(f"Written as released: {' and '.join(result['written'])}.")
+    if result["problem"]:
+        console.print(result["problem"])
+    elif result["state"] == "untouched":
+        as_it_was = "" if result["written"] else ", as released"
+        console.print(f"{result['notebook']} is ready{as_it_was}: nothing is written in it yet.")
+    else:
+        left = result["unwritten"]
+        console.print(f"Your work is in {twin if result['counts'] == 'twin' else result['notebook']}: " + (
+            f"{len(left)} {'part is' if len(left) == 1 else 'parts are'} not written yet, first {left[0]}."
+            if left else "it is complete." if result["complete"] else "every part is written."))
+    for state in dict.fromkeys(one["package"] for one in result["prerequisites"]):
+        names = [one["module"] for one in result["prerequisites"] if one["package"] == state]
+        console.print(f"It needs {', '.join(names)}; the package holds: {state}.")
+    click.echo(f"\nOpen it:  {result['open']}\nThen:     {result['next']}")
+
+
+# ---- hand in ----
+
+command.add_command(test_command, "test")
+
+
+@command.command("complete", short_help="Hand in: grade, and export once all passes.")
+@_name
+@_source
+@ui.timeout_option
+@ui.json_option
+def complete_command(name: str, source: str | None, timeout: float | None, as_json: bool) -> int:
+    """Hand in module NAME: grade it and, once all of it has run and passed, export it into the package.
+
+    Later modules then import what you wrote. What is exported is exactly what was graded.
+
+    Exit status: 0 complete, 1 not yet (nothing is changed), 2 could not run.
+    """
+    from tito.desk import complete
+    from tito.grading import verdict
+
+    module = _module(name)
+    with ui.progress(f"{module.label}: reading the notebook") as say:
+        result = complete(module, source, timeout, say)
+    if as_json:
+        ui.print_json(result)
+    else:
+        verdict.draw(result)
+        ui.console().print(result["message"])
+        if result["exported"]:
+            click.echo(f"\nThen:  {result['next']}")
+    return int(result["exit_status"])
+
+
+# ---- go back, keep in step ----
+
+@command.command("reset", short_help="Go back to the release; your work is kept aside.")
+@_name
+@click.option("--package", "only_package", is_flag=True, help="Put the reference back into the package instead.")
+@click.option("--to", metavar="BACKUP", help="Put this backup back instead.")
+@ui.json_option
+def reset_command(name: str, only_package: bool, to: str | None, as_json: bool) -> int:
+    """Put notebook and .py twin of module NAME back to the release; what held work is kept as a backup and named.
+
+    With --package the reference goes back into the package, and the notebook stays. Exit status: 0 done, 2 could not.
+    """
+    from tito import desk
+
+    if only_package and to:
+        raise click.UsageError("--package and --to do not go together.")
+    module = _module(name)
+    result = desk.reset_to(module, to) if to else desk.reset_package(module) if only_package else desk.reset(module)
+    if as_json:
+        ui.print_json(result)
+    else:
+        what = f"{to} is back in" if to else "The reference is back in" if only_package else "As released:"
+        ui.console().print(f"{what} {' and '.join(result['written'])}.")
+        _say_kept(result)
+    return 0
+
+
+@command.command("sync", short_help="Write the .py twin from the notebook, or back.")
+@_name
+@click.option("--from", "source", type=click.Choice(["notebook", "twin"]), help="Which to take if both were edited.")
+@ui.json_option
+def sync_command(name: str, source: str | None, as_json: bool) -> int:
+    """Write the .py twin of module NAME from its notebook, or the notebook from the twin.
+
+    What that replaces is kept as a backup where it held work. Exit status: 0 in step, 2 could not.
+    """
+    from tito.desk import sync
+
+    result = sync(_module(name), source)
+    if as_json:
+        ui.print_json(result)
+    else:
+        ui.console().print(result["message"])
+        _say_kept(result)
+    return 0
+
+
+def _say_kept(result: dict[str, Any]) -> None:
+    for one in result["kept"]:
+        ui.console().print(f"What was there is kept in {one['file']}; this brings it back:")
+        click.echo(f"  {one['back']}")
+
+
+# ---- where each one stands ----
+
+@command.command("list", short_help="List the modules and how far you are.")
 @ui.json_option
 def list_command(as_json: bool) -> None:
-    """List the modules, each with its bonus notebooks: number, name, title, points, and whether you wrote in it."""
+    """List the modules, each with its bonus notebooks: number, name, points, and how far you are."""
     from tito.project import find_root, modules
+    from tito.standing import status
 
-    root = find_root()
-    _show([status(module) for module in modules(root)], as_json)
+    rows = [status(module) for module in modules(find_root())]
+    if as_json:
+        ui.print_json({"modules": rows})
+    else:
+        _table(rows, "progress")
 
 
 @command.command("status", short_help="Say more about one module, or all.")
@@ -35,89 +204,29 @@ def list_command(as_json: bool) -> None:
 @ui.json_option
 def status_command(name: str | None, as_json: bool) -> None:
     """Say where module NAME stands, or every module: your notebook, and what the package holds."""
-    from tito.project import find_module, find_root, modules
+    from tito.project import find_root, modules
+    from tito.standing import status
 
-    root = find_root()
-    _show([status(module) for module in ([find_module(root, name)] if name else modules(root))], as_json, details=True)
-
-
-def status(module: Any) -> dict[str, Any]:
-    """Return where a module stands, read from the disk and nothing else."""
-    state, problem = _state(module)
-    try:
-        title, points = module.title, _points(module)
-    except TitoError as error:  # one bad source hides no other module
-        title, points, problem = module.name.capitalize(), 0, problem or str(error)
-    return {"number": module.number, "name": module.name, "folder": module.folder, "title": title,
-            "bonus": module.bonus, "points": points, "state": state, "package": _package(module), "problem": problem}
-
-
-def _state(module: Any) -> tuple[str, str | None]:
-    """Say whether the notebook is untouched, edited, missing or unreadable; an edited twin counts as edited."""
-    from tito.grading.submission import read, read_notebook
-
-    try:
-        if read_notebook(module.notebook) is None and not module.twin.is_file():
-            return "missing", None
-        return ("untouched" if read(module).untouched else "edited"), None
-    except TitoError as error:
-        if not module.notebook.is_file():
-            return "missing", str(error)
-        return ("edited" if "--source" in str(error) else "unreadable"), str(error)
-    except OSError as error:
-        return "unreadable", f"{error.filename}: {error.strerror}"
-
-
-def _points(module: Any) -> int:
-    """Add up the points its source gives (the notebook's, where there is no source)."""
-    from tito.notebooks.read import grader, load
-    from tito.project import read_text
-
-    if not module.source.is_file():
-        try:
-            return sum(int(grader(cell).get("points", 0)) for cell in load(module.notebook)["cells"])
-        except (TitoError, AttributeError, TypeError, ValueError):
-            return 0
-    points = 0
-    for line in read_text(module.source, module.source.relative_to(module.root).as_posix()).splitlines():
-        if line.startswith("# %%") and "nbgrader=" in line:
-            try:
-                data = json.JSONDecoder().raw_decode(line.split("nbgrader=", 1)[1])[0]
-                points += int(data.get("points", 0)) if data.get("grade") else 0
-            except ValueError:
-                continue  # `tito build` says what is wrong with this line
-    return points
-
-
-def _package(module: Any) -> str:
-    """Say what the package holds: the reference, the learner's export, an edit by hand, or nothing."""
-    from tito.notebooks.export import HEADER, is_edited
-
-    try:
-        text = module.package.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError, TitoError):
-        return "missing"
-    if is_edited(text) or not text.startswith(HEADER):
-        return "edited by hand"
-    return "yours" if text.startswith(f"{HEADER}modules/") else "reference"
-
-
-def _show(rows: list[dict[str, Any]], as_json: bool, details: bool = False) -> None:
+    rows = [status(module) for module in ([_module(name)] if name else modules(find_root()))]
     if as_json:
         ui.print_json({"modules": rows})
-        return
+    else:
+        _table(rows, "your notebook", "package")
+
+
+def _table(rows: list[dict[str, Any]], *columns: str) -> None:
     from rich.table import Table
 
     console = ui.console()
     table = Table.grid(padding=(0, 2, 0, 0))
-    for heading in ("#", "module", "title", "points", "your notebook", *(["package"] if details else [])):
+    for heading in ("#", "module", "points", *columns):
         table.add_column(justify="right" if heading == "points" else "left", overflow="fold")
-    table.add_row("#", "module", "title", "points", "your notebook", *(["package"] if details else []))
+    table.add_row("#", "module", "points", *columns)
     for row in rows:
-        table.add_row(f"{row['number']:02d}", row["name"], row["title"],
-                      "bonus" if row["bonus"] else str(row["points"]), row["state"],
-                      *([row["package"]] if details else []))
+        told = {"progress": row["progress"], "your notebook": row["state"], "package": row["package"]}
+        table.add_row(f"{row['number']:02d}", row["name"], "bonus" if row["bonus"] else str(row["points"]),
+                      *(told[column] for column in columns))
     console.print(table)
     for row in rows:
         if row["problem"]:
-            console.print(f"{row['number']:02d}_{row['name']}: {row['problem']}")
+            console.print(f"\n{row['number']:02d}_{row['name']}: {row['problem']}")

@@ -21,7 +21,7 @@ class Shape(click.ParamType):
         return tuple(map(int, sizes))
 
 
-@click.command(short_help="Profile a model: parameters, FLOPs, bytes, time, limits.")
+@click.command(short_help="Profile a model: counts, bytes, time, limits.")
 @click.argument("model", default="digits_mlp")
 @click.option("--batch", type=click.IntRange(min=1), metavar="N", help="Inputs per pass (by default the model's own).")
 @click.option("--input-shape", type=Shape(), metavar="N,...", help="What goes in, batch first (by default the zoo's).")
@@ -50,8 +50,9 @@ def command(model: str, batch: int | None, input_shape: tuple[int, ...] | None, 
             result = profile_model(model, batch, iterations, remeasure, stage, input_shape, count_only,
                                    details=page is not None)
     except NotImplementedError as unwritten:
-        raise TitoError(f"the package holds an export that is not finished ({unwritten}); write it and export again, "
-                        "or bring the reference back with `tito build`") from unwritten
+        raise TitoError(f"the package holds an export that is not finished ({unwritten}); `tito module status` says "
+                        "whose, and `tito module reset NAME --package` brings its reference back until you have "
+                        "written it.") from unwritten
     except (ValueError, TypeError, IndexError, MemoryError) as error:
         raise TitoError(f"{model}: {error or 'not enough memory'}") from error
     if page is not None:

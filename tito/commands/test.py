@@ -10,8 +10,7 @@ from tito import ui
 @click.command(short_help="Grade what you wrote in a module's notebook.")
 @click.argument("name")
 @click.option("--source", type=click.Choice(["notebook", "twin"]), help="Which to grade, where both were edited.")
-@click.option("--timeout", type=click.FloatRange(min=1), metavar="SECONDS",
-              help="Time limit for the cells, and again for the tests (120 and 300).")
+@ui.timeout_option
 @click.option("--all", "everything", is_flag=True, help="Show every problem, and what the cells printed.")
 @ui.json_option
 def command(name: str, source: str | None, timeout: float | None, everything: bool, as_json: bool) -> int:

@@ -11,22 +11,25 @@ import ast
 import builtins
 import contextlib
 import importlib
+import itertools
 import json
 import linecache
 import os
 import re
 import sys
+import threading
 import types
 from collections.abc import Callable
 from typing import Any
 
-from tito.grading.limits import end_with_parent, limit_memory, limit_processor
+from tito.grading import fence
+from tito.grading.limits import end_with_parent, limit_files, limit_memory, limit_processor, signer
 
 Report = Callable[[dict[str, Any]], None]
 _STUB = re.compile(r"[\w.]+: section \d+, cell \d+")
-_MISSING = re.compile(rf"^E .*?({_STUB.pattern})", re.MULTILINE)  # in what pytest says of a failure
 _LONGEST = 4000
-MAGIC = re.compile(r"^(\s*)(%|!|\?)")
+_MAGICS = (re.compile(r"^(\s*)([%!?].*)$"), re.compile(r"^(\s*)([\w.]+\?{1,2}\s*)$"),
+           re.compile(r"^(\s*[\w., ]+=\s*)([%!].*)$"))  # `%time`, `print?`, `files = !ls`
 _PYTHON_CELLMAGICS = ("%%time", "%%timeit", "%%capture", "%%prun")
 
 
@@ -40,7 +43,10 @@ def main() -> None:
     report = _reporter(job)
     end_with_parent(job["parent"])
     limit_processor(job["seconds"])
+    limit_files()
     report({"memory_limited": limit_memory(job["memory"])})
+    if job.get("fence"):
+        fence.install(job["fence"], job["parent"])
     (run_cells if "cells" in job else run_import if "import" in job else run_tests)(job, report)
     for stream in flush:
         with contextlib.suppress(OSError, ValueError):
@@ -50,38 +56,65 @@ def main() -> None:
 
 def _reporter(job: dict[str, Any]) -> Report:
     """Return the function that sends one report; a forked copy of this process stays silent."""
-    pipe, token = job["pipe"], job["token"]
+    pipe, secret = job.pop("pipe"), signer(job.pop("token"))
     if sys.platform == "win32":
         import msvcrt
 
         pipe = msvcrt.open_osfhandle(pipe, os.O_WRONLY)
     else:
         os.set_inheritable(pipe, False)
-    write, dumps, getpid, leave, owner = os.write, json.dumps, os.getpid, os._exit, os.getpid()
+    return fence.bound(_send, _encoder(), secret, itertools.count().__next__, os.write, pipe, os.getpid, os.getpid(),
+                       os._exit, threading.Lock())
 
-    def report(data: dict[str, Any]) -> None:
-        if getpid() != owner:
-            leave(0)
-        line = (dumps({**data, "token": token}) + "\n").encode()
+
+def _encoder() -> Callable[[Any], str]:
+    """Return JSON's encoder, where there is one in C that nobody can change."""
+    make = getattr(json.encoder, "c_make_encoder", None)
+    if make is None:
+        return json.dumps
+    quote = json.encoder.encode_basestring_ascii
+    encode = make(None, json.JSONEncoder().default, quote, None, ": ", ", ", False, False, True)
+    return fence.bound(_encoded, encode, "".join)
+
+
+def _encoded(data, encode, join):  # type: ignore[no-untyped-def]
+    return join(encode(data, 0))
+
+
+def _send(data, encode, secret, next_number, write, pipe, getpid, owner, leave, one_at_a_time):  # type: ignore[no-untyped-def]
+    """Write a report and its signature, which counts along: none can be changed, left out or put in on the way."""
+    if getpid() != owner:
+        leave(0)
+    text = encode(data).encode()
+    with one_at_a_time:
+        signed = secret.copy()
+        signed.update(b"%d " % next_number() + text)
+        line = b"\n" + signed.hexdigest().encode() + b" " + text + b"\n"
         while line:
             line = line[write(pipe, line):]
-
-    return report
 
 
 # ---- a notebook's cells ----
 
 def run_cells(job: dict[str, Any], report: Report) -> None:
-    """Run each cell in one namespace as Jupyter would: an error in one does not stop the next."""
+    """Run each cell in one namespace as Jupyter would: an error in one does not stop the next.
+
+    Graded cells come sealed (``judge.seal``): what they check is sent to the parent, and judged there.
+    """
+    from tito.grading.answers import reporters
+
     cells = job["cells"]
     module = types.ModuleType("__main__")
-    module.__dict__.update(display=print, get_ipython=lambda: None)
+    shell = types.SimpleNamespace(**dict.fromkeys(("magic", "run_line_magic", "run_cell_magic", "system"), _nothing))
+    module.__dict__.update(display=print, get_ipython=lambda: shell)
     files = {f"<{cell['label']}>": index for index, cell in enumerate(cells)}
-    names, execute, compile_cell, describe = list(files), exec, _compile, _describe
-    checks, mend_builtins, clean_builtins = _checks_code(), vars(builtins).update, dict(vars(builtins))
-    give, shared = module.__dict__.__setitem__, _shared_names(cells)
+    names, execute, compile_cell, describe = list(files), _execute, _compile, _describe
+    mend_builtins, clean_builtins = vars(builtins).update, dict(vars(builtins))
+    give, checks, hooks = module.__dict__.update, reporters(report), (
+        sys.settrace, sys.setprofile, threading.settrace, threading.setprofile)
     sys.modules["__main__"] = module
     flush, quiet = sys.stdout.flush, contextlib.suppress
+    _watch(job["seconds"], files, report)
     for index, cell in enumerate(cells):
         report({"begin": index})
         result: dict[str, Any] = {"cell": index, "state": "passed"}
@@ -89,9 +122,9 @@ def run_cells(job: dict[str, Any], report: Report) -> None:
             report({**result, "state": "error", "type": "ImportError", "message": cell["refused"]})
             continue
         if cell["graded"]:
-            fresh = sys.modules["tito.checks"] = _fresh_checks(checks)
-            for name in shared:  # only the first graded cell need import them: nothing else may stand in their place
-                give(name, fresh.__dict__[name])
+            for hook in hooks:
+                hook(None)
+            give(checks)  # also where a learner's cell took their names
         try:
             code, result["note"] = compile_cell(cell["source"], names[index], plain=cell["graded"])
             try:
@@ -106,6 +139,22 @@ def run_cells(job: dict[str, Any], report: Report) -> None:
     report({"done": True})
 
 
+def _watch(seconds: float, files: dict[str, int], report: Report) -> None:
+    """Shortly before the time is over, report the line of a cell that is running: it may be an endless loop."""
+    main, frames = threading.get_ident(), sys._current_frames
+
+    def tell() -> None:
+        frame = frames().get(main)
+        while frame is not None and frame.f_code.co_filename not in files:
+            frame = frame.f_back
+        if frame is not None:
+            report({"busy": files[frame.f_code.co_filename], "line": frame.f_lineno})
+
+    timer = threading.Timer(max(seconds / 2, seconds - 2), tell)
+    timer.daemon = True
+    timer.start()
+
+
 _FUTURE = 0
 
 
@@ -115,58 +164,49 @@ def _compile(source: str, name: str, plain: bool) -> tuple[Any, str]:
     try:
         return _compile_python(source, name), ""
     except SyntaxError as error:
-        lines = source.split("\n")
-        magics = [number for number, line in enumerate(lines) if MAGIC.match(line)]
+        without, magics = without_magics(source)
         if plain or not magics:
             raise
-        first = lines[magics[0]].strip()
+        first = magics[0].strip()
         if first.startswith("%%") and first.split()[0] not in _PYTHON_CELLMAGICS:
             return compile("", name, "exec"), f"skipped: a {first.split()[0]} cell runs only in Jupyter"
-        for number in magics:
-            lines[number] = MAGIC.sub(r"\1pass  # \2", lines[number])
         try:
-            code = _compile_python("\n".join(lines), name)
+            code = _compile_python(without, name)
         except SyntaxError:
             raise error from None
         return code, f"skipped: {first} runs only in Jupyter"
 
 
+def without_magics(source: str) -> tuple[str, list[str]]:
+    """Return a cell's text with nothing done in the lines that only Jupyter understands, and these lines."""
+    lines, magics = source.split("\n"), []
+    for number, line in enumerate(lines):
+        found = next(filter(None, (magic.match(line) for magic in _MAGICS)), None)
+        if found:
+            magics.append(line)
+            lines[number] = f"{found[1]}{'None' if found[1].rstrip().endswith('=') else 'pass'}  # {found[2]}"
+    return "\n".join(lines), magics
+
+
 def _compile_python(source: str, name: str) -> Any:
-    """Compile with the ``from __future__`` imports of the cells before, as Jupyter does."""
+    """Compile as Jupyter does: with the ``from __future__`` imports of the cells before, and ``await`` anywhere."""
     global _FUTURE
-    code = compile(source, name, "exec", flags=_FUTURE, dont_inherit=True)
+    code = compile(source, name, "exec", flags=_FUTURE | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
     _FUTURE |= code.co_flags & __future__.annotations.compiler_flag
     return code
 
 
-def _checks_code() -> Any:
-    import tito.checks
+def _execute(code: Any, names: dict[str, Any], evaluate: Any = eval) -> None:
+    """Run a cell; one that awaits gives a coroutine, which is run to its end."""
+    waiting = evaluate(code, names)
+    if waiting is not None:
+        import asyncio
 
-    assert tito.checks.__file__
-    with open(tito.checks.__file__, encoding="utf-8") as file:
-        return compile(file.read(), tito.checks.__file__, "exec", dont_inherit=True), tito.checks.__file__
-
-
-def _shared_names(cells: list[dict[str, Any]]) -> list[str]:
-    """Return what graded cells use of ``tito.checks``: the two checks, and what any of them imports from there."""
-    import tito.checks
-
-    names = {"check", "check_raises"}
-    for cell in cells:
-        with contextlib.suppress(SyntaxError, ValueError):
-            for node in ast.walk(ast.parse(cell["source"])) if cell["graded"] else ():
-                if isinstance(node, ast.ImportFrom) and node.module == "tito.checks":
-                    names.update(alias.name for alias in node.names if not alias.asname)
-    return sorted(name for name in names if hasattr(tito.checks, name))
+        asyncio.run(waiting)
 
 
-def _fresh_checks(code: tuple[Any, str], make: Any = types.ModuleType, execute: Any = exec) -> types.ModuleType:
-    """Return ``tito.checks`` as it was before any cell ran."""
-    module: types.ModuleType = make("tito.checks")
-    module.__file__ = code[1]
-    sys.modules["tito.checks"] = module
-    execute(code[0], module.__dict__)
-    return module
+def _nothing(*arguments: Any, **more: Any) -> None:
+    """Stand for what only Jupyter's shell can do."""
 
 
 def _describe(error: BaseException, files: dict[str, int]) -> dict[str, Any]:
@@ -179,12 +219,7 @@ def _describe(error: BaseException, files: dict[str, int]) -> dict[str, Any]:
         if isinstance(cause, NotImplementedError) and _STUB.fullmatch(_text(cause)):
             return {"state": "unwritten", "type": "NotImplementedError", "message": _text(cause)}
         cause = cause.__cause__ or cause.__context__
-    if type(error).__name__ == "CheckFailed":
-        said["state"] = "failed"
-        for part in ("what", "want", "got", "mistake"):
-            value = getattr(error, part, None)
-            said[part] = value[:_LONGEST] if isinstance(value, str) else None
-    elif isinstance(error, AssertionError):
+    if isinstance(error, AssertionError):
         said["state"] = "failed"
     if isinstance(error, SyntaxError) and error.filename in files:
         said.update(at=files[error.filename], line=error.lineno, message=error.msg)
@@ -206,52 +241,11 @@ def _text(error: BaseException) -> str:
 
 # ---- a module's tests ----
 
-class Reporter:
-    """A pytest plugin that reports each test once."""
-
-    def __init__(self, report: Report):
-        """Keep the function that sends a report."""
-        self.report = report
-
-    def pytest_collection_finish(self, session: Any) -> None:
-        """Say which tests there are, before any runs."""
-        self.report({"collected": [item.nodeid for item in session.items]})
-
-    def pytest_collectreport(self, report: Any) -> None:
-        """Report a file that cannot be imported."""
-        if report.failed:
-            self.report({"test": report.nodeid, "state": "failed", "message": _short(report)})
-
-    def pytest_runtest_logreport(self, report: Any) -> None:
-        """Report the call, and a set-up or clean-up that failed or skipped."""
-        if report.when == "call" or not report.passed:
-            self.report({"test": report.nodeid, "state": report.outcome, "message": _short(report)})
-
-
-def _short(report: Any) -> str:
-    """Return the last word of a failure: the error's own message, or which cell it waits for."""
-    if report.passed:
-        return ""
-    unwritten = _MISSING.search(report.longreprtext)  # also where an assertion failed because of it
-    if unwritten:
-        return f"NotImplementedError: {unwritten[1]}"
-    crash = getattr(report.longrepr, "reprcrash", None)
-    if crash is not None:
-        return str(crash.message)[:_LONGEST]
-    said = report.longrepr[-1] if isinstance(report.longrepr, tuple) else report.longrepr
-    lines = [line.removeprefix("E ").strip() for line in str(said).splitlines() if line.startswith("E ")]
-    return "\n".join(lines or str(said).splitlines()[-3:])[:_LONGEST]
-
-
 def run_tests(job: dict[str, Any], report: Report) -> None:
-    """Run pytest on the module's tests, with the learner's file in place of the package's when there is one."""
-    import pytest
+    """Run pytest on test files, with the learner's file in place of the package's when there is one."""
+    from tito.grading import session
 
-    import tito.grading.overlay  # noqa: F401  (installs itself)
-
-    status = pytest.main([*job["tests"], "-q", "--tb=short", "-p", "no:cacheprovider", f"--rootdir={job['root']}",
-                          *(["-c", job["settings"]] if job["settings"] else [])], plugins=[Reporter(report)])
-    report({"done": True, "status": int(status)})
+    session.run(job, report)
 
 
 # ---- an exported file ----

@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
-import ast
 import contextlib
-import re
+import itertools
 import tempfile
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tito.errors import NotebookError, TitoError
-from tito.grading import limits, overlay
-from tito.grading.child import MAGIC
+from tito.grading import edge, fence, limits, overlay
+from tito.grading.blame import find_causes, parsed
 from tito.grading.submission import Cell, Submission, mend, read
-from tito.project import PACKAGE, Module
+from tito.project import PACKAGE, Module, read_text, target_owners
 
-CELLS_SECONDS, TESTS_SECONDS = 120, 300
+if TYPE_CHECKING:
+    from tito.grading.judge import Site
+
+CELLS_SECONDS, TESTS_SECONDS = 180, 300
 Say = Callable[[str], None]
-_UNWRITTEN = re.compile(r"NotImplementedError: [\w.]+: section \d+, cell \d+")
+# processes run side by side: the threads of their matrix products would only wait for each other
+_ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"),
+                            "1")
 
 
 def grade(module: Module, source: str | None = None, timeout: float | None = None,
-          say: Say = lambda text: None) -> dict[str, Any]:
+          say: Say = lambda text: None, processes: int | None = None) -> dict[str, Any]:
     """Return the verdict on a module's notebook (or its twin) as plain data; nothing in the checkout changes.
 
     An untouched notebook earns nothing and the package is tested instead. ``exit_status`` is 0 when every
@@ -34,22 +40,39 @@ def grade(module: Module, source: str | None = None, timeout: float | None = Non
         source: "notebook" or "twin" where both were edited, None to find out.
         timeout: seconds for the cells and again for the tests; by default 120 and 300.
         say: told what is going on.
+        processes: how many may run side by side; by default as many as there are cores.
     """
-    submission = read(module, source)
-    result = grade_cells(submission, timeout or CELLS_SECONDS, say)
+    return grade_submission(read(module, source), timeout, say, processes)
+
+
+def grade_submission(submission: Submission, timeout: float | None = None, say: Say = lambda text: None,
+                     processes: int | None = None) -> dict[str, Any]:
+    """Return the verdict on a submission, wherever it came from.
+
+    Cells and tests run side by side, large test folders in two parts; one after the other where ``processes`` is 1,
+    as for many submissions that are graded side by side.
+    """
+    module, stop = submission.module, threading.Event()
+    processes = processes or limits.cores()
     if submission.untouched:
+        result = grade_cells(submission, timeout or CELLS_SECONDS, say)
         say(f"{module.label}: testing the package")
-        result["tests"] = run_tests(module, {}, timeout or TESTS_SECONDS)
+        result["tests"] = run_tests(module, {}, timeout or TESTS_SECONDS, processes)
         result["exit_status"] = result["tests"]["status"]
         return result
-    if any(cell["state"] == "timeout" for cell in result["cells"]):
-        result["tests"] = _summary(1, "not run, because a cell did not come to its end")
-    else:
+    if processes == 1:
+        result = grade_cells(submission, timeout or CELLS_SECONDS, say)
         say(f"{module.label}: testing what the {submission.tested} exports")
-        result["tests"] = _test_export(submission, timeout or TESTS_SECONDS)
+        result["tests"] = _test_export(submission, timeout or TESTS_SECONDS, 1, stop)
+    else:
+        with _side_by_side(stop) as start:
+            tests = start(_test_export, submission, timeout or TESTS_SECONDS, processes, stop)
+            result = grade_cells(submission, timeout or CELLS_SECONDS, say)
+            say(f"{module.label}: testing what the {submission.tested} exports")
+            result["tests"] = tests.result()
     passed = bool(result["cells"]) and all(cell["state"] == "passed" for cell in result["cells"])
-    tests = result["tests"]["status"]
-    result["exit_status"] = 0 if passed and tests == 0 else 2 if tests == 2 else 1
+    status = result["tests"]["status"]
+    result["exit_status"] = 0 if passed and status == 0 else 2 if status == 2 else 1
     return result
 
 
@@ -61,8 +84,12 @@ def grade_cells(submission: Submission, timeout: float = CELLS_SECONDS, say: Say
     errors: list[dict[str, Any]] = []
     output = ""
     if not untouched:
-        ended = run_cells(submission, cells, timeout, say)
-        graded, errors, more_notes = _judge(cells, ended)
+        from tito.grading.judge import seal  # NumPy: not where only a verdict of the package is wanted
+
+        numbers = itertools.count(1)
+        sealed = [seal(cell.source, numbers) if cell.graded else (cell.source, []) for cell in cells]
+        ended = run_cells(submission, cells, [text for text, _ in sealed], timeout, say)
+        graded, errors, more_notes = _judge(cells, [sites for _, sites in sealed], ended)
         notes, output = submission.notes + notes + more_notes, ended.output
     return {"module": module.label, "title": module.title, "bonus": module.bonus,
             "tested": "package" if untouched else submission.tested, "untouched": untouched,
@@ -71,29 +98,32 @@ def grade_cells(submission: Submission, timeout: float = CELLS_SECONDS, say: Say
             "cells": graded, "errors": errors, "notes": notes, "output": output}
 
 
-def run_cells(submission: Submission, cells: list[Cell], timeout: float, say: Say = lambda text: None) -> limits.Ended:
-    """Run the code cells in a child process."""
-    refused = _self_imports(submission.module, cells)
-    job = {"cells": [{"source": cell.source, "label": cell.label, "graded": cell.graded, "refused": why}
-                     for cell, why in zip(cells, refused)],
-           "path": [str(submission.module.notebook.parent)]}
+def run_cells(submission: Submission, cells: list[Cell], sources: list[str], timeout: float,
+              say: Say = lambda text: None) -> limits.Ended:
+    """Run the code cells in a child process, with these texts."""
+    refused, module = _self_imports(submission.module, cells), submission.module
+    rules = fence.around(module, deny=submission.deny)
+    # the learner's own files have the checks in them, and what they want
+    rules["hidden"] += [file.relative_to(module.root).as_posix() for file in (module.notebook, module.twin)]
+    job = {"cells": [{"source": source, "label": cell.label, "graded": cell.graded, "refused": why}
+                     for cell, source, why in zip(cells, sources, refused)],
+           "path": [str(module.notebook.parent)], "fence": rules}
 
     def hear(report: dict[str, Any]) -> None:
-        if "begin" in report:
+        if type(report.get("begin")) is int:
             say(f"{submission.module.label}: cell {report['begin'] + 1} of {len(cells)}")
 
-    return limits.run(job, timeout=timeout, root=submission.module.root, hear=hear)
+    return limits.run(job, timeout=timeout, root=submission.module.root, hear=hear, environment=_ONE_THREAD)
 
 
 def _self_imports(module: Module, cells: list[Cell]) -> list[str]:
     """Say why a learner's cell is not run: it imports the module under grading, or a later one that may hand it on."""
     from tito.notebooks.checks import imported_names, reach
-    from tito.notebooks.export import target_owners
 
     owners = target_owners(module.root)
     said = []
     for cell in cells:
-        names = [] if cell.graded else [name for _, name in imported_names(_parsed(cell.source))
+        names = [] if cell.graded else [name for _, name in imported_names(parsed(cell.source))
                                         if name.split(".")[0] == PACKAGE]
         reached = {owner: name for name in names for owner in reach(module.root, name, owners)}
         later = [name for owner, name in reached.items() if owner.order > module.order]
@@ -102,121 +132,156 @@ def _self_imports(module: Module, cells: list[Cell]) -> list[str]:
     return said
 
 
-def _parsed(source: str) -> ast.Module | None:
-    """Parse a cell, without its notebook magics where they keep it from being Python."""
-    for text in (source, "\n".join(MAGIC.sub(r"\1pass  # \2", line) for line in source.split("\n"))):
-        with contextlib.suppress(SyntaxError, ValueError, RecursionError, MemoryError):
-            return ast.parse(text)
-    return None
+def run_tests(module: Module, files: dict[str, Path], timeout: float, processes: int | None = None,
+              stop: threading.Event | None = None, deny: Sequence[Path] = ()) -> dict[str, Any]:
+    """Run pytest on the module's test folder, with ``files`` standing in for package modules.
 
-
-def run_tests(module: Module, files: dict[str, Path], timeout: float) -> dict[str, Any]:
-    """Run pytest on the module's test folder, with ``files`` standing in for package modules."""
+    Args:
+        module: the module.
+        files: module name -> the file that stands in for it.
+        timeout: seconds.
+        processes: how many may run side by side; by default two, where there are two cores.
+        stop: ends the tests when it is set.
+        deny: folders and files that they must not read.
+    """
     where = module.tests.relative_to(module.root).as_posix()
     if not module.tests.is_dir():
-        return _summary(2, f"there is no {where}")
-    settings = module.root / "pyproject.toml"
-    ended = limits.run(
-        {"tests": [str(module.tests)], "root": str(module.root),
-         "settings": str(settings) if settings.is_file() else ""},
-        timeout=timeout, root=module.root, environment=overlay.variable(files) if files else None)
-    result = _summary(2)
-    collected: list[str] = []
-    states: dict[str, tuple[str, str]] = {}
-    status = None
-    for report in ended.reports:
-        if "collected" in report:
-            collected = [str(name) for name in report["collected"]]
-        elif "test" in report:
-            name, came = str(report["test"]), (str(report["state"]), str(report["message"]))
-            if states.get(name, ("passed",))[0] == "passed":
-                states[name] = came
-        elif "done" in report:
-            status = report.get("status")
-    lost = [name for name in collected if name not in states]
-    for state, message in states.values():
-        result[state if state in ("passed", "skipped") else "failed"] += 1
-        result["unwritten"] += state == "failed" and bool(_UNWRITTEN.search(message))
-    result["failed"] += len(lost)
-    result["total"] = len(states) + len(lost)
-    if lost:
-        result["problem"] = (f"the tests' process ended early ({ended.how}): {len(lost)} of {len(collected)} tests "
-                             "did not finish")
-    result["failures"] = [{"name": name.removeprefix(where + "/"), "message": message}
-                          for name, (state, message) in states.items()
-                          if state not in ("passed", "skipped") and not _UNWRITTEN.search(message)]
-    if result["failed"]:
-        result["status"] = 1
-    elif status == 0 and collected:
-        result["status"] = 0
-    else:
-        if files and status not in (0, 5):
-            result["status"] = 1  # the package's own tests run, so the learner's file is the reason
-        result["problem"] = (f"{where} holds no tests" if status in (0, 5) else
-                             f"the tests could not run ({ended.how}): {_last_line(ended.output)}")
-    return result
+        return edge.summary(2, f"there is no {where}; get this folder again from where the checkout came from")
+    parts = edge.deal(module, min(2, processes or limits.cores()))
+    stop = stop or threading.Event()
+    around = fence.around(module, tests=True, stand_ins=files, deny=deny)
+
+    def run(part: edge.Part) -> limits.Ended:
+        return limits.run({**part.job(module), "fence": around}, timeout=timeout, root=module.root, stop=stop,
+                          environment={**_ONE_THREAD, **(overlay.variable(files) if files else {})})
+
+    with _side_by_side(stop) as start:
+        ended = [start(run, part) for part in parts[1:]]
+        first = run(parts[0])
+        return edge.judge(list(zip(parts, [first, *(waiting.result() for waiting in ended)])), where, bool(files))
 
 
-def _summary(status: int, problem: str | None = None) -> dict[str, Any]:
-    return {"passed": 0, "failed": 0, "unwritten": 0, "skipped": 0, "total": 0, "failures": [], "status": status,
-            "problem": problem}
+@contextlib.contextmanager
+def _side_by_side(stop: threading.Event) -> Iterator[Callable[..., Future[Any]]]:
+    """Run functions in threads; when this one is interrupted they are told to end, and waited for."""
+    with ThreadPoolExecutor(4) as pool:
+        try:
+            yield pool.submit
+        except BaseException:
+            stop.set()
+            raise
 
 
-def _test_export(submission: Submission, timeout: float) -> dict[str, Any]:
+def _test_export(submission: Submission, timeout: float, processes: int,
+                 stop: threading.Event) -> dict[str, Any]:
     """Export into a folder of its own and test that; an export that is refused fails the tests, with its reason."""
-    from tito.notebooks.export import export_notebook
+    from tito.grading.openly import trick
+    from tito.notebooks.export import export_notebook, try_import
 
     module = submission.module
     with tempfile.TemporaryDirectory(prefix="tito-export-") as folder:
-        file = Path(folder) / module.package.name
+        made = Path(folder) / module.package.name
         try:
-            export_notebook(submission.notebook, module, file)
+            export_notebook(submission.notebook, module, made, file=submission.file, tried=False)
         except NotebookError as error:
-            return _summary(1, f"not run, because the {submission.tested} cannot be exported: {error}")
+            return edge.summary(1, f"not run, because the {submission.tested} cannot be exported: {error}")
         if not module.tests.is_dir():  # a module that has no edge tests (yet) is judged by its cells
-            return _summary(0)
-        return run_tests(module, {module.target: file}, timeout)
+            return edge.summary(0)
+        found = trick(read_text(made))
+        if found:
+            return edge.summary(1, f"not run, because of what course work never does: {found}; write it without")
+        result = run_tests(module, {module.target: made}, timeout, processes, stop, submission.deny)
+        if not result["passed"]:  # one sentence instead of as many failures as there are files
+            try:
+                try_import(read_text(made), module, submission.file, submission.deny)
+            except NotebookError as error:
+                return edge.summary(1, f"not run, because the {submission.tested} cannot be exported: {error}")
+        return result
 
 
-def _judge(cells: list[Cell], ended: limits.Ended) -> tuple[list[dict[str, Any]], list[dict[str, Any]], list[str]]:
+def _judge(cells: list[Cell], sites: list[list[Site]],
+           ended: limits.Ended) -> tuple[list[dict[str, Any]], list[dict[str, Any]], list[str]]:
     """Turn what the child reported into graded results, the learner's own errors, and notes."""
-    came = {report["cell"]: report for report in ended.reports if "cell" in report}
-    begun = max((report["begin"] for report in ended.reports if "begin" in report), default=-1)
     if not any("begin" in report for report in ended.reports):
         raise TitoError(f"the notebook's process did not start ({ended.how}): {_last_line(ended.output)}")
-    graded, errors, notes = [], [], []
+    came: dict[int, dict[str, Any]] = {}
+    answers: list[list[dict[str, Any]]] = [[] for _ in cells]
+    begun, busy = 0, {}
+
+    def placed(report: dict[str, Any], name: str) -> bool:
+        return type(report.get(name)) is int and 0 <= report[name] < len(cells)
+
+    for report in ended.reports:
+        if placed(report, "begin"):
+            begun = report["begin"]
+        elif "answer" in report:
+            answers[begun].append(report)
+        elif placed(report, "cell"):
+            came[report["cell"]] = report
+        elif placed(report, "busy"):
+            busy = {"at": report["busy"], "line": report.get("line")}
+    rows, notes = [], []
     for index, cell in enumerate(cells):
-        report = came.get(index)
-        if report is None:
-            report = _without_report(index, begun, cells, ended)
+        report = came.get(index) or _without_report(index, begun, busy, cells, ended)
+        if cell.graded:
+            report = _judged(report, sites[index], answers[index])
         if report.get("note"):
             notes.append(f"{cell.label}: {report['note']}")
-        place = cells[report["at"]] if isinstance(report.get("at"), int) and 0 <= report["at"] < len(cells) else cell
-        said = {"state": report["state"], "type": report.get("type"), "message": report.get("message"),
-                "where": place.label, "section": place.section, "line": report.get("line")}
+        place = cells[report["at"]] if placed(report, "at") else cell
+        rows.append({**report, "place": place, "raised_in": place.label if place is not cell else None})
+    find_causes(cells, rows)
+    graded, errors = [], []
+    for cell, row in zip(cells, rows):
+        place = cell if cell.graded else row["place"]
+        said = {"state": row["state"], "type": row.get("type"), "message": row.get("message"), "where": place.label,
+                "section": place.section, "line": row.get("line"), "follows": row["follows"]}
         if cell.graded:
-            passed = report["state"] == "passed"
-            graded.append({"grade_id": cell.grade_id, "skill": cell.skill, "points": cell.points if passed else 0,
-                           "max_points": cell.points, **said, "where": cell.label, "section": cell.section,
-                           "raised_in": place.label if place is not cell else None,
-                           "check": report.get("what"), "expected": report.get("want"), "got": report.get("got"),
-                           "likely": report.get("mistake")})
-        elif report["state"] not in ("passed", "unwritten", "not run"):
-            errors.append(said)
+            graded.append({"grade_id": cell.grade_id, "skill": cell.skill,
+                           "points": cell.points if row["state"] == "passed" else 0, "max_points": cell.points, **said,
+                           "raised_in": row["raised_in"], "check": row.get("what"), "expected": row.get("want"),
+                           "got": row.get("got"), "likely": row.get("mistake"), "look_at": row["look_at"],
+                           "look_in": row["look_in"]})
+        elif row["state"] not in ("passed", "unwritten", "not run"):
+            errors.append({**said, "look_at": place.label if place.solution else None, "look_in": place.section})
     if not any(report.get("memory_limited", True) for report in ended.reports):
         notes.append("memory was not limited: this system has no limit for a process's address space")
     return graded, errors, notes
 
 
-def _without_report(index: int, begun: int, cells: list[Cell], ended: limits.Ended) -> dict[str, Any]:
+def _judged(report: dict[str, Any], sites: list[Site], answers: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return how a graded cell ended: by its first check that does not hold, then by its own error."""
+    from tito.grading.judge import judge, unreached
+
+    if report["state"] == "not run":
+        return report
+    try:
+        found = judge(sites, answers)
+    except TypeError as error:  # the check wants what nothing can be compared with
+        return {**report, "state": "error", "type": "TypeError", "message": str(error)}
+    missing = None if found or report["state"] != "passed" else unreached(sites, answers)
+    if missing:
+        return {**report, "state": "failed", "type": "CheckFailed", "what": missing.what, "names": missing.names,
+                "message": f"the check {missing.what!r} was never reached"}
+    if not found:
+        return report
+    site, failed = found
+    return {"state": "failed", "type": "CheckFailed", "message": str(failed), "what": failed.what, "want": failed.want,
+            "got": failed.got, "mistake": failed.mistake, "names": site.names}
+
+
+def _without_report(index: int, begun: int, busy: dict[str, Any], cells: list[Cell],
+                    ended: limits.Ended) -> dict[str, Any]:
     culprit = cells[begun].label
     if ended.timed_out:
         if index == begun:
-            return {"state": "timeout", "type": "timeout", "message": "this cell was still running after "
-                    f"{ended.seconds:.0f} s (all cells together): a loop that does not end?"}
+            line = f" in line {busy['line']} of {cells[busy['at']].label}" if busy else ""
+            return {"state": "timeout", "type": "timeout", **busy,
+                    "message": f"stopped after {ended.seconds:.0f} s (all cells together), still running{line}: a loop "
+                    "that does not end?"}
         return {"state": "not run", "type": "timeout", "message": f"not run: the time was over in {culprit}"}
     if index == begun:
-        return {"state": "ended", "type": "ended", "message": f"the notebook ended the process here ({ended.how})"}
+        return {"state": "ended", "type": "ended", "message": f"stopped in this cell: {ended.stopped}" if ended.stopped
+                else f"the notebook ended the process here ({ended.how})"}
     return {"state": "not run", "type": "ended", "message": f"not run: the notebook ended the process in {culprit}"}
 
 

@@ -4,33 +4,47 @@ from __future__ import annotations
 
 import copy
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tito.errors import NotebookError, TitoError
-from tito.notebooks.read import CellDict, Notebook, grader, load, skill
-from tito.notebooks.release import content_hash, is_untouched, release_notebook
-from tito.notebooks.twin import read_twin, write_twin
-from tito.project import Module, read_text
+from tito.errors import NotebookError, ProjectError, TitoError
+from tito.notebooks.read import CellDict, Notebook, grader, skill
+from tito.notebooks.release import is_untouched, release_notebook
+from tito.project import Module
+from tito.standing import counts, look, read_notebook, read_other
 
 _HEADING = re.compile(r"^## +(\d+\..*?|.*?)\s*$", re.MULTILINE)
 
 
 @dataclass
 class Submission:
-    """A notebook to grade: the notebook file's or the twin's; ``untouched`` when nobody wrote in either."""
+    """A notebook to grade: the notebook file's or the twin's; ``untouched`` when nobody wrote in either.
+
+    ``deny`` are folders and files that its code must not read, such as what others handed in.
+    """
 
     module: Module
     tested: str
     notebook: Notebook
     untouched: bool
     notes: list[str] = field(default_factory=list)
+    deny: Sequence[Path] = ()
+
+    @property
+    def file(self) -> str:
+        """What people call the file it was read from: its path from the checkout's root."""
+        path = self.module.twin if self.tested == "twin" else self.module.notebook
+        return path.relative_to(self.module.root).as_posix()
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A code cell to run; ``section`` is its heading, ``label`` its grade_id or its place, unique in the notebook."""
+    """A code cell to run; ``section`` is its heading, ``label`` its grade_id or its place, unique in the notebook.
+
+    ``solution`` is the whole text of a cell that the release has for the learner to write in, as it was released.
+    """
 
     source: str
     label: str
@@ -39,27 +53,7 @@ class Cell:
     grade_id: str = ""
     skill: str = ""
     points: int = 0
-
-
-def read_notebook(path: Path) -> Notebook | None:
-    """Read a learner's notebook, ``None`` where there is no file; what is no notebook is a ``NotebookError``."""
-    if not path.exists():
-        return None
-    return load(path)
-
-
-def read_other(module: Module, nb: Notebook | None) -> Notebook | None:
-    """Read the twin, ``None`` where there is no file; a twin that says what the notebook says is that notebook."""
-    if not module.twin.is_file():
-        return None
-    text = read_text(module.twin)
-    if nb is not None:
-        try:
-            if text == write_twin(nb):
-                return nb
-        except NotebookError:
-            pass  # a notebook that has no twin differs from this one
-    return read_twin(text, module.name)
+    solution: str = ""
 
 
 def read(module: Module, source: str | None = None) -> Submission:
@@ -71,24 +65,28 @@ def read(module: Module, source: str | None = None) -> Submission:
     """
     where = module.notebook.relative_to(module.root).as_posix()
     twin_where = module.twin.relative_to(module.root).as_posix()
-    if source == "twin":
-        twin = read_other(module, None)
-        if twin is None:
-            raise TitoError(f"{twin_where} does not exist; `tito build` writes it.")
-        return Submission(module, "twin", twin, is_untouched(twin))
-    nb = read_notebook(module.notebook)
-    twin = None if source == "notebook" else read_other(module, nb)
-    twin_edited = twin is not None and not is_untouched(twin)
-    if twin_edited and (nb is None or is_untouched(nb)):
-        state = "is as released" if nb is not None else "does not exist"
-        assert twin is not None
-        return Submission(module, "twin", twin, False, [f"{where} {state}, so this is about {module.twin.name}."])
-    if nb is None:
-        raise TitoError(f"{where} does not exist; `tito build` writes it as released.")
-    if twin_edited and twin is not None and content_hash(twin) != content_hash(nb):
+    try:
+        nb = None if source == "twin" else read_notebook(module.notebook)
+        twin = None if source == "notebook" else read_other(module, nb)
+    except (NotebookError, ProjectError):
+        problem = look(module).problem  # it knows the ways back: twin, backups, release
+        if problem is None:
+            raise
+        raise TitoError(problem) from None
+    chosen = source or counts(nb, twin)
+    if chosen is None:
         raise TitoError(f"{where} and {module.twin.name} were both edited and differ: say which one counts with "
-                        "--source notebook or --source twin.")
-    return Submission(module, "notebook", nb, is_untouched(nb))
+                        f"--source notebook or --source twin, or `tito module sync {module.name} --from notebook` (or "
+                        "--from twin) writes one from the other.")
+    found = nb if chosen == "notebook" else twin
+    if found is None:
+        raise TitoError(f"{where if chosen == 'notebook' else twin_where} does not exist; `tito module start "
+                        f"{module.name}` writes it as released.")
+    notes = []
+    if chosen == "twin" and source is None:
+        state = "does not exist" if nb is None else "is as released" if is_untouched(nb) else "is older"
+        notes.append(f"{where} {state}, so this is about {module.twin.name}.")
+    return Submission(module, chosen, found, is_untouched(found), notes)
 
 
 def mend(submission: Submission) -> tuple[list[Cell], list[str]]:
@@ -99,6 +97,7 @@ def mend(submission: Submission) -> tuple[list[Cell], list[str]]:
     """
     release = release_notebook(submission.module)
     wanted = {grader(cell)["grade_id"]: cell for cell in release["cells"] if grader(cell).get("grade")}
+    solutions = {_name(cell): cell["source"] for cell in release["cells"] if grader(cell).get("solution")}
     notes: list[str] = []
     cells = [copy.copy(cell) for cell in submission.notebook["cells"]]
     by_text = {cell["source"].strip(): grade_id for grade_id, cell in wanted.items()}
@@ -106,6 +105,12 @@ def mend(submission: Submission) -> tuple[list[Cell], list[str]]:
     for index, cell in enumerate(cells):  # some editors lose metadata: then the text says which cell it is
         places.setdefault(_name(cell) or by_text.get(cell["source"].strip(), ""), []).append(index)
     dropped: set[int] = set()
+    for index, cell in enumerate(cells):
+        if cell["cell_type"] != "code" and _name(cell) in solutions:  # its keyboard shortcut is one letter
+            notes.append(f"solution cell {_name(cell)} was turned into a {cell['cell_type']} cell; it ran as code.")
+            cells[index] = {**cell, "cell_type": "code"}
+    if wanted.keys() & places.keys() and not any(map(_name, cells)):
+        notes.append("the cells have lost their metadata; graded ones were known by their text.")
     for grade_id, released in wanted.items():
         here = places.get(grade_id, [])
         if not here:
@@ -128,7 +133,7 @@ def mend(submission: Submission) -> tuple[list[Cell], list[str]]:
         notes.append(f"graded cell {grade_id} is missing; it was put back.")
         nearest = _nearest(release["cells"][:position], [key for key, _ in order])
         order.insert(nearest + 1, (_key(released), released))
-    return _numbered([cell for _, cell in order], set(wanted)), notes
+    return _numbered([cell for _, cell in order], set(wanted), solutions), notes
 
 
 def _nearest(before: list[CellDict], keys: list[str]) -> int:
@@ -149,7 +154,7 @@ def _key(cell: CellDict) -> str:
     return _name(cell) or f"{cell['cell_type']}:{cell['source'].strip()}"
 
 
-def _numbered(cells: list[CellDict], wanted: set[str]) -> list[Cell]:
+def _numbered(cells: list[CellDict], wanted: set[str], solutions: dict[str, str]) -> list[Cell]:
     """Give each code cell its section and a label of its own."""
     found: list[Cell] = []
     used: dict[str, int] = {}
@@ -171,5 +176,5 @@ def _numbered(cells: list[CellDict], wanted: set[str]) -> list[Cell]:
         data: dict[str, Any] = grader(cell)
         graded = name in wanted and bool(data.get("grade"))
         found.append(Cell(cell["source"], label, section, graded, name if graded else "", skill(cell) if graded else "",
-                          int(data.get("points", 0)) if graded else 0))
+                          int(data.get("points", 0)) if graded else 0, "" if graded else solutions.get(name, "")))
     return found

@@ -8,12 +8,13 @@ import re
 import tokenize
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 
-from tito.errors import NotebookError
+from tito.errors import NOT_PYTHON, NotebookError
 from tito.notebooks.read import CellDict, Notebook, grader, source_lines
 from tito.project import Module
 
+POINTS = 100
 EXPORT = re.compile(r"#\| exporti?\s*$")
 DEFAULT_EXP = re.compile(r"#\| default_exp\s+(\S+)\s*$")
 BEGIN = re.compile(r"^(\s*)### BEGIN SOLUTION\s*$")
@@ -58,7 +59,8 @@ def solution_regions(source: str) -> list[Region]:
     return found
 
 
-def inside_strings(source: str) -> set[int]:
+@lru_cache(maxsize=1000)
+def inside_strings(source: str) -> frozenset[int]:
     """Return the lines (from 1) that begin inside a string; indenting those would change the string."""
     inner: set[int] = set()
     starts: list[int] = []
@@ -72,8 +74,8 @@ def inside_strings(source: str) -> set[int]:
             elif kind == "STRING":
                 inner.update(range(token.start[0] + 1, token.end[0] + 1))
     except (tokenize.TokenError, SyntaxError):
-        return set()
-    return inner
+        return frozenset()
+    return frozenset(inner)
 
 
 @dataclass(frozen=True)
@@ -123,13 +125,18 @@ class Cell:
             return None
         try:
             return ast.parse(self.source)
-        except (SyntaxError, ValueError):
+        except NOT_PYTHON:
             return None
+
+    @cached_property
+    def nodes(self) -> list[ast.AST]:
+        """Every node of the parsed code; none where it does not parse or is no code."""
+        return list(ast.walk(self.tree)) if self.tree else []
 
     def enclosing(self, line: int) -> list[ast.AST]:
         """Return the classes and functions around a line of this cell, outermost first."""
         found: list[ast.AST] = []
-        for node in ast.walk(self.tree) if self.tree else ():
+        for node in self.nodes:
             if (isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef))
                     and node.lineno < line <= (node.end_lineno or 0)):
                 found.append(node)
@@ -178,6 +185,17 @@ class Book:
     def graded(self) -> list[Cell]:
         """The cells that give points."""
         return [cell for cell in self.cells if cell.graded]
+
+    @property
+    def part_of_one(self) -> Fault | None:
+        """The fault of a notebook that is not a whole one: its points are not 100, or a bonus one checks nothing."""
+        if self.module.bonus:
+            return None if self.graded else self.fault(
+                None, "a bonus notebook needs graded cells (of 0 points), or nothing says when it is complete")
+        points = [grader(cell.data).get("points") for cell in self.graded]
+        total = sum(one for one in points if isinstance(one, (int, float)))
+        return None if total == POINTS else self.fault(
+            None, f"the points of this notebook add up to {total:g}, not {POINTS}")
 
     def fault(self, cell: Cell | None, sentence: str, line: int = 1) -> Fault:
         """Return a fault at a cell (and a line of it)."""

@@ -9,11 +9,11 @@ from pathlib import Path
 from tito.errors import NotebookError, ProjectError
 from tito.notebooks.book import Fault, open_book
 from tito.notebooks.checks import find_faults, nbdev_faults, project_faults
-from tito.notebooks.export import export_text, is_edited, is_generated, sweep, target_owners, write_atomically
+from tito.notebooks.export import export_text, is_edited, is_generated, sweep, write_atomically
 from tito.notebooks.read import Notebook, dumps, load, read_source
 from tito.notebooks.release import is_untouched, recorded_hash, released
 from tito.notebooks.twin import read_twin, write_twin
-from tito.project import PACKAGE, Module, find_module, modules
+from tito.project import PACKAGE, Module, find_module, modules, target_owners
 
 
 class BuildError(NotebookError):

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from tito.errors import NotebookError, ProjectError
+from tito.errors import NOT_PYTHON, NotebookError, ProjectError
 from tito.notebooks.book import DEFAULT_EXP, EXPORT, SCAFFOLDING, Book, Cell, Fault, inside_strings, solution_regions
 from tito.notebooks.read import SCHEMA, cell_id, grader, skill
 from tito.notebooks.release import cut_solutions
@@ -25,7 +25,6 @@ from tito.project import PACKAGE, Module, modules
 Check = Callable[[Book], Iterator[Fault]]
 CHECKS: list[Check] = []
 LEARNER_CHECKS: list[Check] = []
-POINTS = 100
 
 _DIRECTIVES = ("default_exp", "export", "exporti", "hide", "eval", "echo")
 _DIRECTIVE_LIKE = re.compile(r"^\s*#\s*\|\s*([\w-]*)")
@@ -69,8 +68,8 @@ def _syntax(book: Book, cells: Iterable[Cell]) -> Iterator[Fault]:
             at = error.lineno or 1
             where = "" if cell.line else f" (its line {at})"
             yield book.fault(cell, f"this cell is not Python{where}: {error.msg}", at)
-        except ValueError as error:
-            yield book.fault(cell, f"this cell is not Python: {error}")
+        except NOT_PYTHON as error:
+            yield book.fault(cell, f"this cell is not Python: {str(error) or 'it is nested too deep'}")
 
 
 @check(learner=True)
@@ -304,16 +303,8 @@ def points_add_up(book: Book) -> Iterator[Fault]:
     for cell in book.cells:
         if not cell.graded and "points" in grader(cell.data):
             yield book.fault(cell, "a cell that is not graded has points")
-    if bonus and not book.graded:
-        yield book.fault(None, "a bonus notebook needs graded cells (of 0 points), or nothing says when it is complete")
-    total = sum(_points(cell) for cell in book.graded)
-    if not bonus and total != POINTS:
-        yield book.fault(None, f"the points of this notebook add up to {total:g}, not {POINTS}")
-
-
-def _points(cell: Cell) -> float:
-    points = grader(cell.data).get("points")
-    return points if isinstance(points, (int, float)) else 0
+    if book.part_of_one:
+        yield book.part_of_one
 
 
 # ---------------------------------------------------------------- solutions
@@ -471,7 +462,7 @@ def _owner(root: ast.AST, target: ast.AST) -> ast.AST:
 def graded_cells_swallow_nothing(book: Book) -> Iterator[Fault]:
     """A graded cell lets every exception through."""
     for cell in book.graded:
-        for node in ast.walk(cell.tree) if cell.tree else ():
+        for node in cell.nodes:
             if isinstance(node, ast.Try) or type(node).__name__ == "TryStar":
                 yield book.fault(cell, "a graded cell with try/except may swallow the failure; use check_raises",
                                  node.lineno)  # type: ignore[attr-defined]
@@ -495,7 +486,7 @@ def tests_and_checks_are_bound_once(book: Book) -> Iterator[Fault]:
     """A test, or a check it uses, that something else takes the name of is not run."""
     for cell in book.code:
         tests: set[str] = set()
-        for node in ast.walk(cell.tree) if cell.tree else ():
+        for node in cell.nodes:
             for name in _bound(node):
                 if name in ("check", "check_raises") or (cell.graded and name in tests):
                     yield book.fault(cell, f"{name} is bound to something else here", node.lineno)  # type: ignore[attr-defined]
@@ -520,7 +511,7 @@ def _bound(node: ast.AST) -> list[str]:
 def graded_cells_leave_stderr_alone(book: Book) -> Iterator[Fault]:
     """Nbgrader gives 0 points to a cell that wrote to stderr."""
     for cell in book.graded:
-        for node in ast.walk(cell.tree) if cell.tree else ():
+        for node in cell.nodes:
             if isinstance(node, (ast.Name, ast.Attribute)) and _last_name(node) in ("stderr", "warn", "warnings"):
                 yield book.fault(cell, f"a graded cell must not write to stderr ({_last_name(node)}): nbgrader would "
                                        "give 0 points for it", node.lineno)
@@ -631,6 +622,6 @@ def _toml(path: Path) -> dict[str, Any]:
 
 def _nodes(cells: Iterable[Cell], kind: type[ast.ImportFrom]) -> Iterator[tuple[Cell, ast.ImportFrom]]:
     for cell in cells:
-        for node in ast.walk(cell.tree) if cell.tree else ():
+        for node in cell.nodes:
             if isinstance(node, kind):
                 yield cell, node

@@ -20,8 +20,9 @@ CellDict = dict[str, Any]
 
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 PERCENT = {"extension": ".py", "format_name": "percent", "comment_magics": False}
+MOST_CELLS = 10_000
 SCHEMA = 3
-NEXT = "put it aside and `tito build` writes it as released"
+NEXT = "`tito module reset NAME` keeps it as a backup and writes the released one"
 _LAYOUT = ("cell_marker", "lines_to_next_cell", "lines_to_end_of_cell_marker")  # jupytext's notes on blank lines
 _OURS = ("skill",)  # written beside nbgrader's keys in a source, kept apart from them in a notebook
 
@@ -45,11 +46,31 @@ def jupytext() -> ModuleType:
         return import_module("jupytext")
 
 
+def plain_lines(text: str) -> str:
+    """Return a text with plain line ends."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
 def load(path: Path) -> Notebook:
     """Read an ``.ipynb`` file; each cell's source becomes one string."""
     try:
-        nb: Notebook = json.loads(path.read_text(encoding="utf-8-sig"))
+        text = path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        raise NotebookError("this notebook does not exist", str(path)) from None
+    except UnicodeDecodeError as error:
+        raise _unreadable(error, str(path)) from None
+    except OSError as error:
+        raise NotebookError(f"this notebook cannot be read ({error.strerror}); {NEXT}", str(path)) from None
+    return loads(text, str(path))
+
+
+def loads(text: str, where: str = "") -> Notebook:
+    """Read the text of an ``.ipynb`` file; ``where`` is the place that errors name."""
+    try:
+        nb: Notebook = json.loads(text)
         _old_or_other(nb)
+        if len(nb["cells"]) > MOST_CELLS:
+            raise ValueError(f"it has {len(nb['cells']):,} cells, and {MOST_CELLS:,} are the most")
         for cell in nb["cells"]:
             cell["source"] = cell["source"] if isinstance(cell["source"], str) else "".join(cell["source"])
             cell["cell_type"] = str(cell["cell_type"])
@@ -57,17 +78,18 @@ def load(path: Path) -> Notebook:
             if not isinstance(part.get("metadata"), dict):
                 part["metadata"] = {}
         json.dumps(nb, ensure_ascii=False).encode()
-    except FileNotFoundError:
-        raise NotebookError("this notebook does not exist", str(path)) from None
     except RecursionError:
-        raise NotebookError(f"this is not a notebook that can be read (nested too deeply); {NEXT}", str(path)) from None
+        raise NotebookError(f"this is not a notebook that can be read (nested too deeply); {NEXT}", where) from None
     except UnicodeEncodeError as error:
         raise NotebookError(f"this notebook holds half a letter ({error.object[error.start]!a}), which no file can "
-                            f"hold; delete it, or {NEXT}", str(path)) from None
+                            f"hold; delete it, or {NEXT}", where) from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise NotebookError(f"this is not a notebook that can be read ({type(error).__name__}: {error}); {NEXT}",
-                            str(path)) from None
+        raise _unreadable(error, where) from None
     return nb
+
+
+def _unreadable(error: Exception, where: str) -> NotebookError:
+    return NotebookError(f"this is not a notebook that can be read ({type(error).__name__}: {error}); {NEXT}", where)
 
 
 def _old_or_other(nb: Any) -> None:
@@ -144,7 +166,8 @@ def read_source(module: Module) -> Notebook:
     try:
         text = read_text(module.source, _place(module))
     except FileNotFoundError:
-        raise NotebookError("the source of this module does not exist", _place(module)) from None
+        raise NotebookError("the source of this module does not exist; get it again from where the "
+                            "checkout came from", _place(module)) from None
     nb = read_percent(text, module.name)
     for cell in nb["cells"]:
         complete_metadata(cell)

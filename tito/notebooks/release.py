@@ -7,7 +7,7 @@ import hashlib
 
 from tito.errors import NotebookError
 from tito.notebooks.book import BEGIN, END, Book, Cell, open_book, solution_regions
-from tito.notebooks.read import Notebook, load, read_source
+from tito.notebooks.read import Notebook, load, plain_lines, read_source
 from tito.project import Module
 
 
@@ -15,7 +15,7 @@ def content_hash(nb: Notebook) -> str:
     """Return a short hash of what a person can edit: the cells' kinds and texts."""
     digest = hashlib.sha256()
     for cell in nb["cells"]:
-        digest.update(f"{cell['cell_type']}\0{cell['source'].strip()}\0".encode())
+        digest.update(f"{cell['cell_type']}\0{plain_lines(cell['source']).strip()}\0".encode())
     return digest.hexdigest()[:16]
 
 
@@ -93,4 +93,9 @@ def release_notebook(module: Module) -> Notebook:
         if is_untouched(nb):
             return nb
     marked = read_source(module)
-    return released(open_book(marked, module), marked)
+    book = open_book(marked, module)
+    fault = book.part_of_one
+    if fault:  # half a source would be half a notebook, and fewer checks would pass it
+        raise NotebookError(f"{fault.sentence}; where nobody is writing this file it is damaged: get it again from "
+                            "where the checkout came from", fault.file, fault.cell)
+    return released(book, marked)

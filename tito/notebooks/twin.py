@@ -7,12 +7,14 @@ importing the twin defines what the notebook exports, and running it runs everyt
 from __future__ import annotations
 
 import ast
+import copy
+import difflib
 import json
 import re
 
-from tito.errors import NotebookError
+from tito.errors import NOT_PYTHON, NotebookError
 from tito.notebooks.book import inside_strings, is_exported
-from tito.notebooks.read import CellDict, Notebook, read_percent
+from tito.notebooks.read import CellDict, Notebook, grader, plain_lines, read_percent
 
 GUARD = 'if __name__ == "__main__":'
 INDENT = "    "
@@ -25,15 +27,21 @@ def _statements(source: str) -> int | None:
     """Return how many statements a cell has, ``None`` when it does not parse."""
     try:
         return len(ast.parse(source).body)
-    except (SyntaxError, ValueError):
+    except NOT_PYTHON:
         return None
 
 
 def _hide_magics(source: str) -> str:
-    """Make comments of the lines only Jupyter understands, in a cell that is not Python because of them."""
+    """Make comments of what only Jupyter understands, in a cell that is not Python because of it.
+
+    These are the lines that begin with % or !, and of a cell in another language (``%%bash``) all lines.
+    """
     if _statements(source) is not None:
         return source
-    return "\n".join(_MAGIC.sub(r"\1# ipython: \2", line) for line in source.split("\n"))
+    hidden = "\n".join(_MAGIC.sub(r"\1# ipython: \2", line) for line in source.split("\n"))
+    if source.startswith("%%") and _statements(hidden) is None:
+        return "\n".join(f"# ipython: {line}" if line else line for line in source.split("\n"))
+    return hidden
 
 
 def _show_magics(source: str) -> str:
@@ -75,7 +83,7 @@ def _marker(cell: CellDict) -> str:
 
 
 def _text(cell: CellDict) -> str:
-    source = cell["source"].strip("\n")
+    source = plain_lines(cell["source"]).strip("\n")
     if cell["cell_type"] == "code":
         shown = _hide_magics(source)
         return shown if _is_bare(source) else wrap(shown)
@@ -102,8 +110,110 @@ def write_twin(nb: Notebook) -> str:
 
 def read_twin(text: str, name: str) -> Notebook:
     """Return the notebook a twin stands for; ``name`` is the module's (for the cells' ids)."""
-    nb = read_percent(text, name)
+    try:
+        nb = read_percent(text, name)
+    except Exception as error:  # what jupytext and YAML raise for a text that is no notebook is their affair
+        raise NotebookError(f"this is not a notebook in percent format ({type(error).__name__}: "
+                            f"{' '.join(str(error).split())[:80]})", f"{name}_dev.py") from None
     for cell in nb["cells"]:
         if cell["cell_type"] == "code":
             cell["source"] = _show_magics(unwrap(cell["source"]))
     return nb
+
+
+# ---------------------------------------------------------------- one written from the other
+
+
+def exact_twin(nb: Notebook, name: str, file: str) -> str:
+    """Return a notebook's twin, having read it back; ``NotebookError`` names a cell that would come back changed.
+
+    Args:
+        nb: the notebook.
+        name: the module's.
+        file: what the error calls the notebook.
+    """
+    try:
+        text = write_twin(nb)
+    except NotebookError as error:
+        raise NotebookError(error.sentence, file, error.cell) from None
+    cells, back = nb["cells"], read_twin(text, name)["cells"]
+    for number, cell in enumerate(cells):
+        came = back[number] if number < len(back) else None
+        if came is None or came["cell_type"] != cell["cell_type"] or came["source"].strip() != plain_lines(
+                cell["source"]).strip():
+            raise NotebookError("this cell would not come back from the .py twin as it is: is a string in it opened "
+                                "and not closed, or does it hold an unusual line break?", file, f"cell {number + 1}")
+    return text
+
+
+def read_into(text: str, name: str, old: Notebook) -> Notebook:
+    """Return the notebook a twin's text stands for, with what a twin does not hold taken from ``old``.
+
+    A cell whose text did not change is ``old``'s, with its id and outputs; a changed one is known by its ``grade_id``,
+    else by its place between cells that did not change, and keeps its id.
+    """
+    nb = read_twin(text, name)
+    try:
+        before = read_twin(write_twin(old), name)["cells"]
+    except NotebookError:
+        before = []
+    if len(before) != len(old["cells"]):
+        before = old["cells"]
+    pairs = _pairs([*map(_key, before)], [*map(_key, nb["cells"])])
+    cells: list[CellDict] = []
+    for number, cell in enumerate(nb["cells"]):
+        place = pairs.get(number)
+        if place is not None:
+            was = copy.deepcopy(old["cells"][place])
+            if _key(before[place])[2] != _key(cell)[2]:
+                was["source"] = cell["source"]
+                if cell["cell_type"] == "code":
+                    was |= {"outputs": [], "execution_count": None}
+            if before[place]["metadata"] != cell["metadata"]:
+                was["metadata"] = cell["metadata"]
+            cell = was
+        cells.append(cell)
+    _unique_ids(cells, set(pairs))
+    return {**copy.deepcopy(old), "cells": cells, "metadata": {
+        **old["metadata"], **{key: nb["metadata"][key] for key in ("tinytorch",) if key in nb["metadata"]}}}
+
+
+def _key(cell: CellDict) -> tuple[str, str, str]:
+    return cell["cell_type"], str(grader(cell).get("grade_id") or ""), plain_lines(cell["source"]).strip("\n")
+
+
+def _pairs(old: list[tuple[str, str, str]], new: list[tuple[str, str, str]]) -> dict[int, int]:
+    """Return for each new cell the place of the old one that it is."""
+    found: dict[int, int] = {}
+    rest: list[tuple[list[int], list[int]]] = []
+    for kind, a, b, c, d in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if kind == "equal":
+            found |= dict(zip(range(c, d), range(a, b)))
+        elif kind == "replace":
+            rest.append(([*range(a, b)], [*range(c, d)]))
+    free = [place for place in range(len(old)) if place not in found.values()]
+    for number in range(len(new)):
+        if number not in found and new[number][1]:
+            place = next((place for place in free if old[place][:2] == new[number][:2]), None)
+            if place is not None:
+                found[number] = place
+                free.remove(place)
+    for places, numbers in rest:
+        here = [place for place in places if place in free and not old[place][1]]
+        for number in numbers:
+            place = next((place for place in here if old[place][0] == new[number][0]), None)
+            if number not in found and not new[number][1] and place is not None:
+                found[number] = place
+                here = here[here.index(place) + 1:]
+    return found
+
+
+def _unique_ids(cells: list[CellDict], kept: set[int]) -> None:
+    """Give cells that are new an id of their own."""
+    used = {cells[number].get("id") for number in kept}
+    for number, cell in enumerate(cells):
+        if number not in kept:
+            first, again = cell["id"], 2
+            while cell["id"] in used:
+                cell["id"], again = f"{first}-{again}", again + 1
+            used.add(cell["id"])
