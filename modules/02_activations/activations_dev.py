@@ -6,7 +6,7 @@
 #     text_representation: {extension: .py, format_name: percent}
 #   kernelspec: {"display_name": "Python 3", "language": "python", "name": "python3"}
 #   language_info: {"name": "python"}
-#   tinytorch: {"module": "02_activations", "release": "8e7f302dd5f39f1b"}
+#   tinytorch: {"module": "02_activations", "release": "c0cae6f6837de3a3"}
 # ---
 
 # %% [markdown]
@@ -104,6 +104,7 @@ if __name__ == "__main__":
 
 # %% nbgrader={"cell_type": "code", "grade": true, "grade_id": "test-relu", "locked": true, "points": 14, "schema_version": 3, "solution": false, "task": false} tinytorch={"skill": "elementwise"}
 if __name__ == "__main__":
+    from tinytorch.core.tensor import Tensor
     from tito.checks import check
 
 
@@ -113,7 +114,8 @@ if __name__ == "__main__":
         check("relu of six numbers", relu(x).data.tolist(), [[0.0, 0.0, 3.0], [1.5, 0.0, 0.0]], {
             ((2.0, 0.0, 3.0), (1.5, 0.5, 7.0)): "that is the absolute value",
             ((-2.0, 0.0, 0.0), (0.0, -0.5, -7.0)): "the smaller of both, not the larger"})
-        check("the input is left as it was", x.data.tolist(), [[-2.0, 0.0, 3.0], [1.5, -0.5, -7.0]])
+        check("the input is left as it was", x.data.tolist(), [[-2.0, 0.0, 3.0], [1.5, -0.5, -7.0]], {
+            ((0.0, 0.0, 3.0), (1.5, 0.0, 0.0)): "zeros were written into the input: make a new array"})
         check("NaN stays NaN", relu(Tensor([np.nan, 1.0])).data.tolist(), [np.nan, 1.0], {(0.0, 1.0): "NaN > 0 is false, so a comparison turns NaN into 0"})
         check("minus infinity becomes 0", relu(Tensor([-np.inf, np.inf])).data.tolist(), [0.0, np.inf], {
             (np.nan, np.inf): "a product: -inf times 0 is NaN; choose the larger number instead"})
@@ -184,11 +186,15 @@ if __name__ == "__main__":
 if __name__ == "__main__":
     def test_exp_log():
         """Values, edges, types, silence."""
-        with np.errstate(all="raise", under="ignore"):
-            check("exp", exp(Tensor([0.0, 1.0, -1.0])).data, [1.0, 2.718281828, 0.367879441])
+        said = []
+        with np.errstate(all="call", under="ignore", call=lambda kind, flag: said.append(kind)):
+            check("exp", exp(Tensor([0.0, 1.0, -1.0])).data, [1.0, 2.718281828, 0.367879441], {(1.0, 2.0, 0.5): "that is 2 to the power a"})
             check("exp at the edge of float32", exp(Tensor([88.0, 89.0])).data, [1.6516363e38, np.inf])
             check("log", log(Tensor([1.0, 2.718281828, 10.0])).data, [0.0, 1.0, 2.302585093], {(0.0, 0.4342945, 1.0): "that is the logarithm to base 10"})
             check("log of 0 and of -1", log(Tensor([0.0, -1.0])).data, [-np.inf, np.nan])
+        check("what NumPy said to all that", said, [], {
+            ("overflow",): "exp needs np.errstate: too large is inf, and no news", ("divide by zero",): "log of 0 is not quiet: np.errstate",
+            ("invalid value",): "log of -1 is not quiet: np.errstate", ("divide by zero", "invalid value"): "log needs np.errstate for 0 and for -1"})
         check("log undoes exp", log(exp(Tensor([-3.0, 0.5, 20.0]))).data, [-3.0, 0.5, 20.0])
         check("exp of the int8 number 12", exp(Tensor(np.array([12], np.int8))).data, [162754.7914], {(np.inf,): "int8 became float16, which ends at 65,504"})
         check("int8 becomes float32", exp(Tensor(np.array([1], np.int8))).dtype.name, "float32")
@@ -363,17 +369,21 @@ if __name__ == "__main__":
 if __name__ == "__main__":
     def test_softmax():
         """Shares, sums, axes, large scores."""
-        want = [0.665240956, 0.244728471, 0.090030573]
-        check("softmax of 2, 1, 0", softmax(Tensor([2.0, 1.0, 0.0])).data.tolist(), want, {
+        check("softmax of 2, 1, 0", softmax(Tensor([2.0, 1.0, 0.0])).data.tolist(), [0.665240956, 0.244728471, 0.090030573], {
             (1.0, 0.36787944, 0.13533528): "not divided by the sum", (0.5, 0.25, 0.25): "not exp of the scores"})
-        check("88 higher: the same", softmax(Tensor([90.0, 89.0, 88.0])).data.tolist(), want, {(np.nan, np.nan, np.nan): "overflow: subtract the largest score first"})
+        check("88 higher: the same", softmax(Tensor([90.0, 89.0, 88.0])).data.tolist(), [0.665240956, 0.244728471, 0.090030573], {(np.nan, np.nan, 0.0): "overflow: subtract the largest score first"})
         check("far below zero", softmax(Tensor([-1000.0, -1000.0])).data.tolist(), [0.5, 0.5], {(np.nan, np.nan): "all powers are 0: the largest score, not a constant"})
+        rows = softmax(Tensor([[0.0, 0.0], [300.0, 0.0]])).data.tolist()
+        check("every row has its own maximum", rows, [[0.5, 0.5], [1.0, 0.0]], {
+            ((np.nan, np.nan), (1.0, 0.0)): "one maximum for all rows", ((0.5, 1.0), (0.5, 0.0)): "keepdims is missing: the sums of the rows met the columns",
+            ((0.3333333, 0.3333333), (0.3333333, 0.0)): "one sum for all rows"})
+        columns = softmax(Tensor([[0.0, 1.0], [2.0, 1.0]]), axis=0).data.tolist()
+        check("down the columns, axis=0", columns, [[0.119202922, 0.5], [0.880797078, 0.5]], {
+            ((0.119202922, 0.880797078), (0.5, 0.5)): "summed along the last axis: axis was not used", ((0.268941421, 0.731058579), (0.731058579, 0.268941421)): "along the last axis: axis was ignored"})
         x = Tensor(np.random.default_rng(0).normal(0, 50, (3, 4, 5)))
         check("the last axis adds up to 1", softmax(x).sum(axis=-1).data, np.ones((3, 4)), rtol=1e-5)
         check("axis=1 adds up to 1", softmax(x, axis=1).sum(axis=1).data, np.ones((3, 5)), rtol=1e-5)
         check("dim= is axis=", np.array_equal(softmax(x, dim=0).data, softmax(x, axis=0).data), True)
-        rows = softmax(Tensor([[0.0, 0.0], [300.0, 0.0]])).data.tolist()
-        check("every row has its own maximum", rows, [[0.5, 0.5], [1.0, 0.0]], {((np.nan, np.nan), (1.0, 0.0)): "one maximum for all rows"})
         check("a masked score, -inf, has no share", softmax(Tensor([0.0, 0.0, -np.inf])).data, [0.5, 0.5, 0.0])
         check("the shape stays", softmax(Tensor(np.zeros((0, 3)))).shape, (0, 3))
 
@@ -449,8 +459,9 @@ if __name__ == "__main__":
         from tinytorch.core.tensor import count_ops
 
         check("gelu", gelu(Tensor([-1.0, 0.0, 1.0])).data.tolist(), [-0.158808009, 0.0, 0.841191991], {
-            (-0.2029961, 0.0, 0.7970039): "the cubic term is missing",
-            (-0.1149316, 0.0, 0.8850684): "the factor sqrt(2/pi) is missing"}, rtol=1e-5)
+            (-0.16857377, 0.0, 0.83142623): "the cubic term is missing", (-0.17881241, 0.0, 0.84119199): "x squared, not x cubed",
+            (-0.11012842, 0.0, 0.88987158): "the factor sqrt(2/pi) is missing", (-0.31761602, 0.0, 1.68238398): "the factor 0.5 is missing",
+            (0.34119199, 0.0, 0.34119199): "the 1 + before tanh is missing"}, rtol=1e-5)
         check("far out it is 0 or x", gelu(Tensor([-20.0, 20.0])).data, [0.0, 20.0])
         check("gelu(x) - gelu(-x) = x", (gelu(Tensor([0.3, 2.0])) - gelu(Tensor([-0.3, -2.0]))).data, [0.3, 2.0], rtol=1e-5)
         check("small integers do not wrap around", gelu(Tensor(np.array([100], np.int8))).data, [100.0], rtol=1e-5)
@@ -673,5 +684,5 @@ Nothing: the slope is 0, so no gradient reaches its weights and it stays dead. G
 Yes, with <code>@op(shape=same_shape, dtype=floating)</code> around the NumPy lines. Then the profile would show one line, NumPy would still make the same passes, and the gradient would have to be written by hand. We keep what really happens visible.
 </details>
 
-`tito test activations` checks the module; `tito export activations` puts what you wrote into the package, and later modules run on your code. Next: Module 03, layers, which own numbers.
+`tito test activations` checks the module; once all of it passes, `tito module complete activations` puts what you wrote into the package, and later modules run on your code. Next: Module 03, layers, which own numbers.
 """

@@ -6,7 +6,7 @@
 #     text_representation: {extension: .py, format_name: percent}
 #   kernelspec: {"display_name": "Python 3", "language": "python", "name": "python3"}
 #   language_info: {"name": "python"}
-#   tinytorch: {"module": "09_spatial", "release": "c21ddb7b439a397d"}
+#   tinytorch: {"module": "09_spatial", "release": "2006c7bc679d9707"}
 # ---
 
 # %% [markdown]
@@ -208,7 +208,8 @@ if __name__ == "__main__":
         """One channel, two channels, stride, padding; the window is not turned over."""
         x, weight = np.arange(1, 13).reshape(1, 3, 4), np.array([[[[1, 0], [0, 10]]]])
         check("one channel", conv2d_by_loops(x, weight), [[[61.0, 72.0, 83.0], [105.0, 116.0, 127.0]]], {
-            (((16.0, 27.0, 38.0), (60.0, 71.0, 82.0)),): "the window is turned over; ours lies as it is written"})
+            (((16.0, 27.0, 38.0), (60.0, 71.0, 82.0)),): "the window is turned over; ours lies as it is written",
+            (((15.25, 18.0, 20.75), (26.25, 29.0, 31.75)),): "the mean of the window, not its sum"})
         check("stride 2", conv2d_by_loops(x, weight, stride=2), [[[61.0, 83.0]]], {(((61.0, 72.0),),): "r and c are multiplied by the stride to find the window"})
         check("padding 1", conv2d_by_loops(x, weight, padding=1)[0, :2], [[10.0, 20.0, 30.0, 40.0, 0.0], [50.0, 61.0, 72.0, 83.0, 4.0]])
         check("padding 1, the last row", conv2d_by_loops(x, weight, padding=1)[0, 3], [0.0, 9.0, 10.0, 11.0, 12.0])
@@ -780,9 +781,9 @@ if __name__ == "__main__":
         layer = Conv2d(3, 16, 3)
         check("numbers in Conv2d(3, 16, 3)", sum(p.size for p in layer.parameters()), 448, {432: "the bias is not found", 16: "the weight is not found"})
         check("they want gradients, and the bias is 0", (all(p.requires_grad for p in layer.parameters()), float(np.abs(layer.bias.data).max())), (True, 0.0))
-        check("output", layer(Tensor(np.ones((5, 3, 32, 32)))).shape, (5, 16, 30, 30))
         wide = Conv2d(8, 12, (3, 5), groups=4, rng=np.random.default_rng(0))
         check("weight with groups", wide.weight.shape, (12, 2, 3, 5), {(12, 8, 3, 5): "the groups are ignored", (8, 3, 3, 5): "in and out are exchanged"})
+        check("output", layer(Tensor(np.ones((5, 3, 32, 32)))).shape, (5, 16, 30, 30))
         want = np.random.default_rng(0).normal(0, np.sqrt(2 / 30), (12, 2, 3, 5))
         check("drawn from rng with the fan in of one output, 30", wide.weight.data[5, 1], want[5, 1], {
             tuple(map(tuple, want[5, 1] / 2)): "the fan in counts all channels; an output looks at those of its group",
@@ -791,11 +792,11 @@ if __name__ == "__main__":
         how = {"stride": (2, 1), "padding": (0, 2), "dilation": (1, 2), "groups": 2}
         layer, x = Conv2d(2, 4, (2, 3), **how), Tensor(np.random.default_rng(1).standard_normal((3, 2, 7, 8)))
         layer.bias.data[:] = [1, 2, 3, 4]
-        layer(x).sum().backward()
-        check("the gradient reaches the bias: 3 pictures with 3 by 8 places", None if layer.bias.grad is None else layer.bias.grad.data, [72.0] * 4, {None: "hand the bias on by position: what an op gets by name is a setting, and has no gradient"})
         check("every setting reaches the op", layer(x).shape, (3, 4, 3, 8), {
             (3, 4, 6, 8): "the stride is not handed on", (3, 4, 3, 4): "the padding is not handed on, or one stride serves both directions",
             (3, 4, 3, 10): "the dilation is not handed on", (3, 4, 5, 4): "the padding is exchanged"})
+        layer(x).sum().backward()
+        check("the gradient reaches the bias: 3 pictures with 3 by 8 places", None if layer.bias.grad is None else layer.bias.grad.data, [72.0] * 4, {None: "hand the bias on by position: what an op gets by name is a setting, and has no gradient"})
         check("the numbers are those of the op", np.array_equal(layer(x).data, conv2d(x, layer.weight, layer.bias, **how).data), True, {False: "is the bias handed on?"})
         check("and without a bias", Conv2d(2, 4, (2, 3), bias=False, **how)(x).shape, (3, 4, 3, 8))
         before = generator().bit_generator.state
@@ -939,7 +940,7 @@ if __name__ == "__main__":
     def test_pooling():
         """Values, strides, padding that never wins, averages over the whole window, types, NaN."""
         x = Tensor(np.array([[[[1, 2, 5, 0, 9], [3, 4, 6, 7, 9], [-8, 8, 0, 2, 9]]]], np.float32))
-        check("maxima of 2 by 2", max_pool2d(x, kernel=(2, 2)).data, [[[[4.0, 7.0]]]])
+        check("maxima of 2 by 2", max_pool2d(x, kernel=(2, 2)).data, [[[[4.0, 7.0]]]], {((((1.0, 0.0),),),): "the smallest number of each window", ((((2.5, 4.5),),),): "that is the average"})
         check("the picture is left as it was", float(x.data.sum()), 57.0)
         check("averages of 2 by 2", avg_pool2d(x, kernel=(2, 2)).data, [[[[2.5, 4.5]]]], {((((10.0, 18.0),),),): "sums, not averages"})
         check("averages of 2 by 2, stride (3, 3)", avg_pool2d(x, kernel=(2, 2), stride=(3, 3)).data, [[[[2.5, 6.25]]]], {((((10 / 9, 25 / 9),),),): "divided by the size of the stride; the window counts"})
@@ -1209,6 +1210,7 @@ if __name__ == "__main__":
         out, want = norm(x).data.ravel(), (np.array([-3.0, -1.0, 1.0, 3.0]) / np.sqrt(5 + 1e-5))
         check("training: 1, 3, 5, 7", out, want, {
             tuple(want * np.sqrt(3 / 4)): "divided by the unbiased variance; the batch takes the plain one", (1.0, 3.0, 5.0, 7.0): "the running statistics were used in training",
+            tuple((np.array([0.6, 2.6, 4.6, 6.6]) / np.sqrt(0.9 + 2 / 3 + 1e-5)).tolist()): "the running statistics were used in training", tuple((want * np.sqrt(5 / 21)).tolist()): "the mean of x², not of (x - mean)²",
             tuple(want / np.sqrt(5)): "divided by the variance, not by its root"}, rtol=1e-5)
         check("running mean and variance", np.array([norm.running_mean[0], norm.running_var[0]]), [0.4, 0.9 + 2 / 3], {
             (0.4, 1.4): "the running variance takes the unbiased one", (3.6, 0.1 + 6.0): "momentum is the share of the new, not of the old", (0.4, 0.9 + 0.375): "n / (n - 1), not the other way round",
@@ -1234,9 +1236,9 @@ if __name__ == "__main__":
         check("the running arrays are still the same objects", norm.running_mean is kept[0] and norm.running_var is kept[1], True, {False: "they were replaced; write into them"})
         check("and plain arrays, not parameters", (type(norm.running_mean).__name__, len(norm.parameters())), ("ndarray", 2))
         norm.eval()
-        alone = norm(Tensor(batch[:1])).data
         want = (batch[:1] - norm.running_mean.reshape(3, 1, 1)) / np.sqrt(norm.running_var.reshape(3, 1, 1) + 1e-5) * np.array([1, 2, 3]).reshape(3, 1, 1) + np.array([10, 20, 30]).reshape(3, 1, 1)
         own = (batch[:1] - batch[:1].mean(axis=(2, 3), keepdims=True)) / np.sqrt(batch[:1].var(axis=(2, 3), keepdims=True) + 1e-5) * np.array([1, 2, 3]).reshape(3, 1, 1) + np.array([10, 20, 30]).reshape(3, 1, 1)
+        alone = norm(Tensor(batch[:1])).data
         check("evaluation uses what is remembered", alone[0, :, 4, 1], want[0, :, 4, 1], {tuple(own[0, :, 4, 1].tolist()): "the batch's own statistics were used in evaluation"}, rtol=1e-4)
         check("and the company makes no difference", bool(np.allclose(norm(Tensor(batch)).data[:1], alone, rtol=1e-5)), True, {False: "in evaluation nothing of the batch is used, and nothing is remembered"})
         before = norm.running_mean.tolist(), norm.running_var.tolist()
@@ -1428,5 +1430,5 @@ No: whatever constant it adds to a channel, the mean takes away again. So networ
 Mean and variance of few numbers are mostly chance, so every answer is shaken by its one neighbour, and the running statistics fit none of the batches. Layer norm (Module 13) looks at one example alone, and does not care.
 </details>
 
-`tito test spatial` checks the module; `tito export spatial` puts what you wrote into the package, and later modules run on your code. Next: Module 10, from text to numbers.
+`tito test spatial` checks the module; once all of it passes, `tito module complete spatial` puts what you wrote into the package, and later modules run on your code. Next: Module 10, from text to numbers.
 """

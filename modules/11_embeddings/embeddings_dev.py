@@ -6,7 +6,7 @@
 #     text_representation: {extension: .py, format_name: percent}
 #   kernelspec: {"display_name": "Python 3", "language": "python", "name": "python3"}
 #   language_info: {"name": "python"}
-#   tinytorch: {"module": "11_embeddings", "release": "7b1eb4e27e008303"}
+#   tinytorch: {"module": "11_embeddings", "release": "978022b18cd6a49c"}
 # ---
 
 # %% [markdown]
@@ -105,13 +105,15 @@ if __name__ == "__main__":
     def test_one_hot():
         """Values, shapes, type, and what it is for."""
         check("three tokens of four", one_hot(Tensor([3, 0, 3]), 4).data, [[0.0, 0, 0, 1], [1, 0, 0, 0], [0, 0, 0, 1]], {
-            ((0.0, 1, 0), (0, 0, 0), (0, 0, 0), (1, 0, 1)): "the vocabulary is the last axis, not the first"})
+            ((0.0, 1, 0), (0, 0, 0), (0, 0, 0), (1, 0, 1)): "the vocabulary is the last axis, not the first",
+            ((0.0, 0, 1, 0), (0, 0, 0, 0), (0, 0, 1, 0)): "tokens are counted from 0",
+            ((False, False, False, True), (True, False, False, False), (False, False, False, True)): "as numbers, not as booleans"})
         check("any shape", one_hot(Tensor(np.zeros((2, 3, 1), np.int64)), 5).shape, (2, 3, 1, 5))
         check("a single token", one_hot(Tensor(1), 3).data, [0.0, 1, 0])
         check("no tokens", one_hot(Tensor(np.zeros((0, 2), np.int64)), 5).shape, (0, 2, 5))
         for token in (-1, 3):
             check(f"token {token} of 3 has no place", one_hot(Tensor([token]), 3).data, [[0.0, 0, 0]], {((0.0, 0, 1),): "it became the last one: compare, do not index"})
-        check("float32", one_hot(Tensor(np.array([1])), 3).dtype.name, "float32", {"bool": "as numbers, not as booleans"})
+        check("float32", one_hot(Tensor(np.array([1])), 3).dtype.name, "float32")
         weight = Tensor([[1, 2], [30, 40], [500, 600]])
         check("times a matrix: its rows", (one_hot(Tensor([2, 0]), 3) @ weight).data, [[500.0, 600], [1, 2]])
 
@@ -330,10 +332,13 @@ if __name__ == "__main__":
         check("its spread is 0.02", bool(abs(Embedding(500, 40).weight.data.std() - 0.02) < 0.001), True)
         check("it is the only parameter", [(name, p.requires_grad) for name, p in table.named_parameters()], [("weight", True)])
         table.weight.data[:] = [[10 * row + column for column in range(3)] for row in range(7)]
-        check("rows of tokens 5, 0, 5", table(Tensor(np.array([5, 0, 5]))).data, [[50.0, 51, 52], [0, 1, 2], [50, 51, 52]])
+        check("rows of tokens 5, 0, 5", table(Tensor(np.array([5, 0, 5]))).data, [[50.0, 51, 52], [0, 1, 2], [50, 51, 52]], {
+            ((40.0, 41, 42), (60, 61, 62), (40, 41, 42)): "the row before: tokens are counted from 0"})
         check("two by two, whole floats", table(Tensor([[1, 6], [0, 2]])).data[..., 2], [[12.0, 62], [2, 22]])
         for shape in ((), (2, 3, 4), (0, 5)):
             check(f"tokens {shape}", table(Tensor(np.zeros(shape, np.int64))).shape, (*shape, 3))
+        from tinytorch.core.tensor import listen
+
         events = []
         with listen(events.append):
             out = table(Tensor(np.array([5, 0, 5])))
@@ -424,10 +429,10 @@ if __name__ == "__main__":
             ((10.0, 20), (0, 0), (0, 0), (100, 200), (0, 0)): "the second visit overwrote the first: add",
             ((10.0, 20), (0, 0), (0, 0), (1, 2), (0, 0)): "only the first visit counted",
             ((10.0, 20), (0, 0), (0, 0), (50.5, 101), (0, 0)): "the visits were averaged; they add up",
-            ((1.0, 2), (10, 20), (0, 0), (100, 200), (0, 0)): "rows belong to tokens, not to places"})
+            ((1.0, 2), (10, 20), (100, 200), (0, 0), (0, 0)): "rows belong to tokens, not to places"})
         check("g is left as it was", g, [[1.0, 2], [10, 20], [100, 200]])
         check("no tokens", scatter_add(np.zeros((0, 2)), np.zeros(0, np.int64), 3), np.zeros((3, 2)))
-        check("float32 stays float32", scatter_add(g.astype(np.float32), np.array([0, 1, 1]), 2).dtype.name, "float32")
+        check("float32 stays float32", scatter_add(g.astype(np.float32), np.array([0, 1, 1]), 2).dtype.name, "float32", {"float64": "np.zeros makes float64: give it the type of g"})
         rng = np.random.default_rng(0)
         table, ids, g = Embedding(6, 3, rng), rng.integers(0, 6, 20), rng.standard_normal((20, 3)).astype(np.float32)
         table(Tensor(ids)).backward(g)
@@ -580,7 +585,7 @@ if __name__ == "__main__":
         places.weight.data[:] = np.arange(1, 9)[:, None] * [1, 10, 100, 1000]
         x = np.full((2, 3, 4), 0.5, np.float32)
         check("second sentence, third place", places(Tensor(x)).data[1, 2], [3.5, 30.5, 300.5, 3000.5], {(2.5, 20.5, 200.5, 2000.5): "the second row was added to the whole second sentence: places are the last axis but one",
-            (8.5, 80.5, 800.5, 8000.5): "the rows from the end of the table", (1.5, 10.5, 100.5, 1000.5): "the first row was added everywhere", (4.5, 40.5, 400.5, 4000.5): "places are counted from 0", (0.5, 0.5, 0.5, 0.5): "nothing was added"})
+            (8.5, 80.5, 800.5, 8000.5): "the rows from the end of the table", (1.5, 10.5, 100.5, 1000.5): "the first row was added everywhere", (4.5, 40.5, 400.5, 4000.5): "places are counted from 0", (0.5, 0.5, 0.5, 0.5): "nothing was added", (1.5, 15.0, 150.0, 1500.0): "multiplied; want the sum"})
         check("the whole first sentence", places(Tensor(x)).data[0], 0.5 + np.arange(1, 4)[:, None] * np.array([1, 10, 100, 1000]))
         for shape in ((3, 4), (5, 2, 7, 4), (8, 4), (2, 0, 4)):
             out = places(Tensor(np.zeros(shape))).data
@@ -834,7 +839,7 @@ if __name__ == "__main__":
         check("without a batch", layer(Tensor(np.full((3, 6), 0.25))).data, want, rtol=1e-5)
         check("no parameters", layer.parameters(), [])
         for dtype in ("float16", "float32", "float64"):
-            check(f"{dtype} stays", layer(Tensor(np.zeros((5, 4, 6)), dtype=dtype)).dtype.name, dtype)
+            check(f"{dtype} stays", layer(Tensor(np.zeros((5, 4, 6)), dtype=dtype)).dtype.name, dtype, {"float32": "the table is float32: give it the floating type of x"})
         exact = layer(Tensor(np.zeros((9, 6)), dtype=np.float64)).data[7, 0]
         check("float64 is exact", exact, float(np.sin(7.0)), rtol=1e-14)
         x = Tensor(np.zeros((2, 3, 6)), requires_grad=True)
@@ -894,5 +899,5 @@ The table goes on, but the model has never seen those rows together. That it com
 Columns of their own would make every later layer wider. In hundreds of dimensions two vectors drawn at random are nearly orthogonal, so a layer can read token and place from their sum.
 </details>
 
-`tito test embeddings` checks the module; `tito export embeddings` puts what you wrote into the package, and later modules run on your code. Next: Module 12, attention: how do tokens look at each other?
+`tito test embeddings` checks the module; once all of it passes, `tito module complete embeddings` puts what you wrote into the package, and later modules run on your code. Next: Module 12, attention: how do tokens look at each other?
 """

@@ -6,7 +6,7 @@
 #     text_representation: {extension: .py, format_name: percent}
 #   kernelspec: {"display_name": "Python 3", "language": "python", "name": "python3"}
 #   language_info: {"name": "python"}
-#   tinytorch: {"module": "12_attention", "release": "0b0fa3b58001ea42"}
+#   tinytorch: {"module": "12_attention", "release": "7213e91e113ed6ad"}
 # ---
 
 # %% [markdown]
@@ -561,21 +561,21 @@ if __name__ == "__main__":
         flags, extra = np.array([[True, False, True], [True, True, False]]), Tensor([[0.5, 0, no], [0, -1, 0]])
         check("no mask: the scores themselves", mask_scores(scores) is scores, True, {
             False: "something else came back: without a mask, and not causal, return what was given"})
-        check("boolean", mask_scores(scores, flags).data, [[1, no, 3], [4, 5, no]], {
+        check("boolean", mask_scores(scores, flags).data, [[1, -np.inf, 3], [4, 5, -np.inf]], {
             ((no, 2, no), (no, no, 6)): "the wrong way round: True takes part",
             ((1, 0, 3), (4, 5, 0)): "0 is a score like any other: forbidden is -inf",
             ((1, -1e9, 3), (4, 5, -1e9)): "a number, however low, is a score like any other (section 3): forbidden is -inf",
             ((2, 2, 4), (5, 6, 6)): "the booleans were added"})
         check("the scores given are left as they were", scores.data, [[1, 2, 3], [4, 5, 6]], {
             ((1, no, 3), (4, 5, no)): "written into the caller's array: make a new one"})
-        check("additive", mask_scores(scores, extra).data, [[1.5, 2, no], [4, 4, 6]], {
+        check("additive", mask_scores(scores, extra).data, [[1.5, 2, -np.inf], [4, 4, 6]], {
             ((no, 2, no), (4, no, 6)): "only 0 and -inf were understood: other numbers are added, too", ((0.5, 0, no), (0, -5, 0)): "multiplied: an additive mask is added"})
-        check("causal: two queries, three keys", mask_scores(scores, is_causal=True).data, [[1, 2, no], [4, 5, 6]])
-        check("causal and boolean", mask_scores(scores, flags, is_causal=True).data, [[1, no, no], [4, 5, no]], {
+        check("causal: two queries, three keys", mask_scores(scores, is_causal=True).data, [[1, 2, -np.inf], [4, 5, 6]])
+        check("causal and boolean", mask_scores(scores, flags, is_causal=True).data, [[1, -np.inf, -np.inf], [4, 5, -np.inf]], {
             ((1, no, 3), (4, 5, no)): "with a mask given, the causal one is forgotten",
             ((1, 2, no), (4, 5, 6)): "the causal mask has replaced the one that was given",
             ((1, 2, 3), (4, 5, 6)): "either holds; both must"})
-        check("causal and additive", mask_scores(scores, Tensor([0.5, 0, 7]), is_causal=True).data, [[1.5, 2, no], [4.5, 5, 13]], {
+        check("causal and additive", mask_scores(scores, Tensor([0.5, 0, 7]), is_causal=True).data, [[1.5, 2, -np.inf], [4.5, 5, 13]], {
             ((1.5, 2, 10), (4.5, 5, 13)): "with an additive mask the causal one is forgotten",
             ((1.5, 2, 3), (4.5, 5, 13)): "the additive mask times the causal one: 0 forbids nothing in a mask that is added; where(causal, mask, -inf)",
             ((1, 2, no), (4, 5, 6)): "the causal mask has replaced the one that was given",
@@ -1236,5 +1236,5 @@ The scores of a head are <code>x Wq Wkᵀ xᵀ</code>, and <code>Wq Wkᵀ</code>
 In the outputs of this layer, yes, unless positions were added to its input. With a causal mask a word knows at least how many came before it: a model can learn something about order from that alone.
 </details>
 
-`tito test attention` checks the module; `tito export attention` puts what you wrote into the package, and later modules run on your code. Next: Module 13, attention becomes a block, and the blocks become a GPT that writes something.
+`tito test attention` checks the module; once all of it passes, `tito module complete attention` puts what you wrote into the package, and later modules run on your code. Next: Module 13, attention becomes a block, and the blocks become a GPT that writes something.
 """

@@ -6,7 +6,7 @@
 #     text_representation: {extension: .py, format_name: percent}
 #   kernelspec: {"display_name": "Python 3", "language": "python", "name": "python3"}
 #   language_info: {"name": "python"}
-#   tinytorch: {"module": "14_tracing", "release": "9c7d978da7732841"}
+#   tinytorch: {"module": "14_tracing", "release": "f07ea23ec96c597f"}
 # ---
 
 # %% [markdown]
@@ -343,6 +343,8 @@ if __name__ == "__main__":
             ((-1, 1, 2), (0, 3, 4)): "a closed scope stayed on the stack"})
         check("closed out of order", told((True, a, 1), (True, b, 2), (False, a, 3), (False, b, 9))[0], [(-1, 1, 3), (0, 2, 3)], {
             ((-1, 1, 9), (0, 2, 3)): "the top of the stack was closed, whoever it was; look for this entry",
+            ((-1, 1, -1), (0, 2, 3)): "the top of the stack was closed, whoever it was; look for this entry",
+            "popped from an empty stack": "b is not on the stack any more: look before you pop",
             ((-1, 1, 3), (0, 2, 9)): "b lasts longer than a, in which it lies: what was opened inside ends with it",
             ((-1, 1, 3), (0, 2, -1)): "b was taken off the stack, but never ended"})
         twice = Scope("a")

@@ -176,6 +176,11 @@ def test_layer_norm():
     check("far from 0 (where the mean of squares minus the square of the mean has no digits left)", bool(np.allclose(far, want[0], atol=0.01)), True)
     check("float64 stays float64", LayerNorm(3)(Tensor(x, dtype=np.float64)).data, want, rtol=1e-6, atol=1e-6)
 
+    row = Tensor([[1.0, 3.0, 8.0]], requires_grad=True)
+    LayerNorm(3)(row).backward([[1.0, 0.0, 0.0]])
+    check("gradients of one row add up to 0, since moving all three changes nothing", float(row.grad.data.sum()), 0.0, {
+        0.3396831: "the gradient stops at the mean, as if it were a constant"}, atol=1e-5)
+
     def by_hand(x, weight, bias):
         layer.weight, layer.bias = weight, bias
         return layer(x)
@@ -269,7 +274,7 @@ from tinytorch.core.tensor import listen
 
 def test_mlp():
     """Sizes, the right bend, dropout at the end, randomness from rng."""
-    check("parameters of MLP(3)", sum(p.size for p in MLP(3).parameters()), 87, {21: "the hidden layer is as narrow as the input; want four times as wide", 72: "the biases are missing", 75: "fc1 has no bias", 84: "fc2 has no bias"})
+    check("parameters of MLP(3)", sum(p.size for p in MLP(3).parameters()), 87, {24: "the hidden layer is as narrow as the input; want four times as wide", 72: "the biases are missing", 75: "fc1 has no bias", 84: "fc2 has no bias"})
     check("MLP(3, 5): the hidden layer", MLP(3, 5).fc1.weight.shape, (3, 5))
     mlp = MLP(3, 7, rng=np.random.default_rng(0)).eval()
     mlp.fc2.bias.data[:] = 1.0
@@ -393,9 +398,9 @@ def test_block():
     got = block(x).data[0, 0]
     check("x itself is left as it was", bool((x.data == before).all()), True, {False: "+= on x.data writes into the input; want x = x + ..."})
     check("the picture, by hand", got, branches(x).data[0, 0], {tuple(out.data[0, 0].tolist()): mistake for mistake, out in wrong.items()}, rtol=1e-4, atol=1e-6)
-    check("is_causal reaches the attention", np.allclose(block(x, is_causal=True).data, branches(x, is_causal=True).data, atol=1e-5), True)
+    check("is_causal reaches the attention", np.allclose(block(x, is_causal=True).data, branches(x, is_causal=True).data, atol=1e-5), True, {False: "is_causal is not handed on"})
     mask = np.tri(5, dtype=bool)[::-1].copy()
-    check("a mask reaches the attention", np.allclose(block(x, mask=mask).data, branches(x, mask=mask).data, atol=1e-5), True)
+    check("a mask reaches the attention", np.allclose(block(x, mask=mask).data, branches(x, mask=mask).data, atol=1e-5), True, {False: "mask is not handed on"})
     block = TransformerBlock(6, 2, dropout_prob=1.0)
     block.attention.out_proj.bias.data[:] = 1.0
     block.mlp.fc2.bias.data[:] = 2.0
@@ -554,7 +559,7 @@ def test_gpt():
 
     check("parameters, tied", numbers(GPT(11, 8, 2, 2, max_seq_len=6)), 1_896, {
         1_984: "the head has a table of its own", 1_024: "one block, listed twice", 1_880: "the last norm is missing", 1_848: "the positions are missing", 10_040: "max_seq_len is not handed on"})
-    check("num_layers, num_heads: three blocks of two heads", [block.num_heads for block in GPT(11, 8, 3, 2, 6).blocks], [2, 2, 2], {(3, 3): "the two numbers are exchanged", (2, 2): "there are as many blocks as heads; want num_layers"})
+    check("num_layers, num_heads: three blocks of two heads", [block.num_heads for block in GPT(11, 12, 3, 2, 6).blocks], [2, 2, 2], {(3, 3): "the two numbers are exchanged", (2, 2): "there are as many blocks as heads; want num_layers"})
     untied = GPT(11, 8, 2, 2, max_seq_len=6, tie_weights=False)
     check("parameters, not tied", numbers(untied), 1_984, {1_995: "the head has a bias", 1_896: "the head is tied all the same"})
     model = GPT(11, 8, 2, 2, max_seq_len=6, rng=np.random.default_rng(0)).eval()
@@ -757,7 +762,8 @@ def test_token_shares():
     table = token_shares(Tensor(np.log([[[1.0, 1.0, 2.0], [5.0, 3.0, 2.0]]])), 1.0)
     check("each row for itself", np.asarray(table), np.array([[[0.25, 0.25, 0.5], [0.5, 0.3, 0.2]]]), rtol=1e-5)
     shares = token_shares(Tensor(np.random.default_rng(0).standard_normal(50_257)), 1.0)
-    check("a float64 array", (type(shares).__name__, shares.dtype.name), ("ndarray", "float64"))
+    check("a float64 array", (type(shares).__name__, shares.dtype.name), ("ndarray", "float64"), {
+        ("ndarray", "float32"): "rounded to float32: make float64 of the scores first", ("Tensor", "float64"): "a Tensor came: use numpy()"})
     check("50,257 shares add up to 1", abs(float(shares.sum()) - 1) < 1e-12, True, {False: "rounded to float32 on the way"})
     check("scores of 9,000 and 0", np.asarray(token_shares(Tensor([9000.0, 0.0]), 0.5)), [1.0, 0.0])
 
@@ -967,7 +973,7 @@ def test_extend():
     longer.max_seq_len = 5
     extend(longer, ids, 5, 0)
     check("a model that reads five", longer.read[-1][0], [1, 2, 3, 4, 0], {(3, 4, 0): "the window is always 3; want model.max_seq_len"})
-    check("while it writes, is it in training?", model.modes, [False] * 3)
+    check("while it writes, is it in training?", model.modes, [False] * 3, {(True,) * 3: "it reads in training mode: in_mode(model, False)"})
     check("and afterwards, as before?", model.training, True)
     model.eval()
     extend(model, ids, 1, 0)
@@ -1080,7 +1086,7 @@ def test_next_token_pairs():
     inputs, targets = next_token_pairs(np.array([[5, 1, 4, 2], [9, 8, 7, 6]]))
     check("inputs", np.asarray(inputs), np.array([[5, 1, 4], [9, 8, 7]]), {((1, 4, 2), (8, 7, 6)): "the wrong way round: the model would guess what it has read", ((5, 1, 4, 2), (9, 8, 7, 6)): "the last token has no next one",
         ((5, 1), (9, 8)): "one place on, not two", ((5, 1, 4, 2),): "that is the first axis; want the last"})
-    check("targets", np.asarray(targets), np.array([[1, 4, 2], [8, 7, 6]]))
+    check("targets", np.asarray(targets), [[1, 4, 2], [8, 7, 6]], {((5, 1, 4), (9, 8, 7)): "that is what was just read; want what comes next"})
     inputs, targets = next_token_pairs(Tensor(np.arange(4)))
     check("a Tensor of one axis", (inputs.data.tolist(), targets.data.tolist()), ([0, 1, 2], [1, 2, 3]))
 
@@ -1384,5 +1390,5 @@ At each step the keys and values of all earlier tokens, again, and the scores of
 The exercise: texts of several lengths. And then it needs more than one look: first find the sign, then count from there. That is what a second block is for.
 </details>
 
-`tito test transformers` checks the module; `tito export transformers` puts what you wrote into the package, and later modules run on your code. Next: Module 14, where do its parameters, FLOPs, bytes and milliseconds go?
+`tito test transformers` checks the module; once all of it passes, `tito module complete transformers` puts what you wrote into the package, and later modules run on your code. Next: Module 14, where do its parameters, FLOPs, bytes and milliseconds go?
 """

@@ -341,6 +341,8 @@ def test_hear_scope():
         ((-1, 1, 2), (0, 3, 4)): "a closed scope stayed on the stack"})
     check("closed out of order", told((True, a, 1), (True, b, 2), (False, a, 3), (False, b, 9))[0], [(-1, 1, 3), (0, 2, 3)], {
         ((-1, 1, 9), (0, 2, 3)): "the top of the stack was closed, whoever it was; look for this entry",
+        ((-1, 1, -1), (0, 2, 3)): "the top of the stack was closed, whoever it was; look for this entry",
+        "popped from an empty stack": "b is not on the stack any more: look before you pop",
         ((-1, 1, 3), (0, 2, 9)): "b lasts longer than a, in which it lies: what was opened inside ends with it",
         ((-1, 1, 3), (0, 2, -1)): "b was taken off the stack, but never ended"})
     twice = Scope("a")

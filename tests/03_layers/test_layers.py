@@ -18,6 +18,7 @@ from tinytorch.core.layers import (
     dropout_mask,
     generator,
     he_normal,
+    he_std,
     linear,
     linear_shape,
     manual_seed,
@@ -350,6 +351,13 @@ def test_repr_names_the_sizes():
 def test_weights_are_trainable_float32():
     for tensor in (xavier_uniform(3, 4), he_normal(3, 4), zeros(3, 4)):
         assert (tensor.shape, tensor.dtype, tensor.requires_grad) == ((3, 4), np.float32, True)
+
+
+@few
+@given(st.integers(1, 9999), st.integers(1, 9999))
+def test_the_spread_follows_from_the_fans(fan_in, fan_out):
+    assert 6 / xavier_limit(fan_in, fan_out) ** 2 == pytest.approx(fan_in + fan_out)
+    assert 2 / he_std(fan_in) ** 2 == pytest.approx(fan_in)
 
 
 def test_xavier_fills_its_interval_and_he_has_its_spread():

@@ -19,7 +19,7 @@ def test_lists_of_booleans_are_refused_and_empty_lists_are_empty():
 
 
 def test_the_message_says_the_id_as_it_came():
-    with pytest.raises(ValueError, match="token 9:"):
+    with pytest.raises(ValueError, match=r"\b9\b(?!\.\d)"):
         token_ids([1, 9], 5)
-    with pytest.raises(ValueError, match="token 1.5:"):
+    with pytest.raises(ValueError, match=r"\b1\.5\b"):
         token_ids(np.array([1.5], np.float32), 5)

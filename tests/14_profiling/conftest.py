@@ -6,12 +6,16 @@ import pytest
 
 
 @pytest.fixture(autouse=True, scope="session")
-def young_heap():
-    """Each measurement collects garbage first; the heap of the test run itself need not be searched each time."""
-    gc.collect()
-    gc.freeze()
+def thawed():
+    """What ``young_heap`` froze is searched again when the tests are over."""
     yield
     gc.unfreeze()
+
+
+@pytest.fixture(autouse=True)
+def young_heap():
+    """Each measurement collects garbage first; what the test run itself holds need not be searched each time."""
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -302,7 +302,7 @@ def test_an_optimizer_that_fails_leaves_everything_as_it_was():
 
 
 def test_the_peak_of_training_is_the_sum_by_hand():
-    n, d = 2000, 250  # one array: 2 MB; a weight: 0.25 MB
+    n, d = 1000, 128  # one array: half a MB; a weight: 64 kB
     model = Sequential(square(d), ReLU(), square(d))
     got = profile_backward_pass(model, ones(n, d), limits=MACHINE, clock=still, iterations=1)
     array, weight = 4 * n * d, 4 * d * d

@@ -8,7 +8,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tinytorch.core.layers import Dropout, Layer, Linear, Sequential
@@ -43,6 +43,7 @@ def takes(clock, *each_ms):
 # ---------------------------------------------------------------- statistics
 
 
+@settings(max_examples=40)
 @given(st.lists(st.floats(0, 1e6), min_size=1, max_size=40), st.floats(0, 100))
 def test_percentile_is_numpys_default(samples, p):
     assert percentile(samples, p) == pytest.approx(np.percentile(samples, p), rel=1e-9, abs=1e-9)
@@ -332,7 +333,7 @@ def test_bad_batch_sizes_are_refused_before_anything_runs(shape, sizes, error):
     ("0.5", 2, TypeError), (0.5, None, TypeError), (0.5, np.bool_(True), TypeError), (-0.1, 2, ValueError),
     (1.1, 2, ValueError), (0.5, -1, ValueError), (0.5, 0, ValueError), (0.5, -math.inf, ValueError)])
 def test_amdahl_refuses_what_is_no_share_or_no_speedup(fraction, speedup, error):
-    with pytest.raises(error, match="want") as caught:
+    with pytest.raises(error) as caught:
         amdahl_speedup(fraction, speedup)
     assert "\n" not in str(caught.value)
 

@@ -1,0 +1,195 @@
+"""Wrong and right solutions of module 07, as small edits of the reference."""
+
+WRONG = [
+    {"name": "gradients-add-up", "cell": "fresh-gradients",
+     "old": "    optimizer.zero_grad()\n", "new": "",
+     "caught": "test-fresh-gradients: a second time: the same", "says": "the old gradient was not forgotten"},
+    {"name": "the-tensor-came", "cell": "fresh-gradients",
+     "old": "return value", "new": "return loss",
+     "caught": "test-fresh-gradients: the loss is a Python number", "says": "use item()"},
+    {"name": "steps-too-early", "cell": "fresh-gradients",
+     "old": "loss.backward()", "new": "loss.backward()\n    optimizer.step()",
+     "caught": "test-fresh-gradients: a second time: the same"},
+    {"name": "backward-before-the-look", "cell": "fresh-gradients",
+     "old": "    value = loss.item()\n",
+     "new": "    value = loss.item()\n    loss.backward()\n    loss = loss_fn(model(x), y) * 0.0\n",
+     "caught": "test-fresh-gradients: and nothing flowed back", "says": "backward ran before the loss was looked at"},
+    {"name": "nan-let-through", "cell": "fresh-gradients",
+     "old": "if not isfinite(value):", "new": "if value == float('inf'):",
+     "caught": "test-fresh-gradients: NaN data"},
+    {"name": "mean-of-batches", "cell": "evaluate",
+     "old": "loss_fn(output, y).item() * y.size, count + y.size", "new": "loss_fn(output, y).item(), count + 1",
+     "caught": "test-evaluate: losses 1, 1, 1 and 25", "says": "batches of different size count the same"},
+    {"name": "not-divided", "cell": "evaluate",
+     "old": "Evaluation(total / count, ", "new": "Evaluation(total / max(count, 1) * count, ",
+     "caught": "test-evaluate: losses 1, 1, 1 and 25", "says": "not divided by the number of targets"},
+    {"name": "rows-counted", "cell": "evaluate",
+     "old": "loss_fn(output, y).item() * y.size, count + y.size",
+     "new": "loss_fn(output, y).item() * len(y.data), count + len(y.data)",
+     "caught": "test-evaluate: one row of two targets, one row of one", "says": "count targets, y.size"},
+    {"name": "a-count-not-a-share", "cell": "evaluate",
+     "old": "None if right is None else right / count", "new": "right",
+     "caught": "test-evaluate: three of four right", "says": "a count, not a share"},
+    {"name": "in-training-mode", "cell": "evaluate",
+     "old": "with in_mode(model, False), no_grad():", "new": "with no_grad():",
+     "caught": "test-evaluate: all in evaluation mode, no graph", "says": "the mode was not switched"},
+    {"name": "with-a-graph", "cell": "evaluate",
+     "old": "with in_mode(model, False), no_grad():", "new": "with in_mode(model, False):",
+     "caught": "test-evaluate: all in evaluation mode, no graph", "says": "no_grad is missing"},
+    {"name": "mode-not-put-back", "cell": "evaluate",
+     "old": "    with in_mode(model, False), no_grad():\n",
+     "new": "    if hasattr(model, 'eval'):\n        model.eval()\n    with no_grad():\n",
+     "caught": "test-evaluate: modes as before", "says": "the model is still in evaluation mode"},
+    {"name": "min-lr-not-added", "cell": "cosine-schedule",
+     "old": "return self.min_lr + (self", "new": "return (self",
+     "caught": "test-cosine-schedule: step 0", "says": "min_lr was not added"},
+    {"name": "a-whole-cosine", "cell": "cosine-schedule",
+     "old": "cos(pi * share)", "new": "cos(2 * pi * share)",
+     "caught": "test-cosine-schedule: half way", "says": "a whole cosine"},
+    {"name": "a-straight-line", "cell": "cosine-schedule",
+     "old": "(1 + cos(pi * share)) / 2", "new": "(1 - share)",
+     "caught": "test-cosine-schedule: a quarter of the way", "says": "a straight line"},
+    {"name": "climbs-again", "cell": "cosine-schedule",
+     "old": "min(step / self.total_steps, 1.0)", "new": "step / self.total_steps",
+     "caught": "test-cosine-schedule: step 12", "says": "it climbs again"},
+    {"name": "from-the-low-end", "cell": "cosine-schedule",
+     "old": "(1 + cos(pi * share))", "new": "(1 - cos(pi * share))",
+     "caught": "test-cosine-schedule: step 0", "says": "begins at the low end"},
+    {"name": "norms-added", "cell": "clip-grad-norm",
+     "old": "return sqrt(sum(((g * g).sum() for g in grads), Tensor(0.0, dtype=np.float64))).item()",
+     "new": "return sum((sqrt((g * g).sum()) for g in grads), Tensor(0.0, dtype=np.float64)).item()",
+     "caught": "test-clip-grad-norm: gradients (3, 4), (12) and none", "says": "the norms were added"},
+    {"name": "root-missing", "cell": "clip-grad-norm",
+     "old": "return sqrt(sum(((g * g).sum() for g in grads), Tensor(0.0, dtype=np.float64))).item()",
+     "new": "return sum(((g * g).sum() for g in grads), Tensor(0.0, dtype=np.float64)).item()",
+     "caught": "test-clip-grad-norm: gradients (3, 4), (12) and none", "says": "the root is missing"},
+    {"name": "squared-in-float32", "cell": "clip-grad-norm",
+     "old": "p.grad.astype(np.float64)", "new": "p.grad",
+     "caught": "test-clip-grad-norm: large ones", "says": "squared in float32"},
+    {"name": "each-on-its-own", "cell": "clip-grad-norm",
+     "old": "                if p.grad is not None:\n                    p.grad = p.grad * (max_norm / norm)",
+     "new": "                if p.grad is not None and grad_norm([p]) > max_norm:\n"
+            "                    p.grad = p.grad * (max_norm / grad_norm([p]))",
+     "caught": "test-clip-grad-norm: all became a quarter", "says": "each was clipped on its own"},
+    {"name": "by-value", "cell": "clip-grad-norm",
+     "old": "p.grad = p.grad * (max_norm / norm)", "new": "p.grad = Tensor(np.clip(p.grad.data, -max_norm, max_norm))",
+     "caught": "test-clip-grad-norm: all became a quarter", "says": "every number was cut off by itself"},
+    {"name": "the-norm-after", "cell": "clip-grad-norm",
+     "old": "    return norm", "new": "    return min(norm, max_norm)",
+     "caught": "test-clip-grad-norm: clipping returns the norm before", "says": "the norm after"},
+    {"name": "always-scaled", "cell": "clip-grad-norm",
+     "old": "if norm > max_norm:", "new": "if norm > 0:",
+     "caught": "test-clip-grad-norm: short enough: left alone", "says": "short gradients were stretched"},
+    {"name": "scaled-unheard", "cell": "clip-grad-norm",
+     "old": "p.grad = p.grad * (max_norm / norm)", "new": "p.grad.data[...] *= max_norm / norm",
+     "caught": "test-clip-grad-norm: and the scaling is among what is heard", "says": "which nobody hears"},
+    {"name": "no-step", "cell": "trainer",
+     "old": "        self.optimizer.step()\n", "new": "",
+     "caught": "test-trainer: 2 - 0.01 · 20", "says": "the optimizer's step is missing"},
+    {"name": "not-counted", "cell": "trainer",
+     "old": "        self.steps += 1\n", "new": "",
+     "caught": "test-trainer: counted", "says": "the step was not counted"},
+    {"name": "schedule-after-counting", "cell": "trainer",
+     "old": "self.scheduler(self.steps)", "new": "self.scheduler(self.steps + 1)",
+     "caught": "test-trainer: rates of the four steps", "says": "asked after counting"},
+    {"name": "no-clipping", "cell": "trainer",
+     "old": "norm = None if clip is None else clip_grad_norm(self.optimizer.params, clip)",
+     "new": "norm = None if clip is None else grad_norm(self.optimizer.params)",
+     "caught": "test-trainer: clipped to 0.5: the losses of the first epoch", "says": "was not clipped"},
+    {"name": "clipped-after-the-step", "cell": "trainer",
+     "old": "        norm = None if clip is None else clip_grad_norm(self.optimizer.params, clip)\n"
+            "        self.optimizer.step()\n",
+     "new": "        self.optimizer.step()\n        norm = None if clip is None else "
+            "clip_grad_norm(self.optimizer.params, clip)\n",
+     "caught": "test-trainer: clipped to 0.5: the losses of the first epoch", "says": "was not clipped"},
+    {"name": "batches-count-the-same", "cell": "trainer",
+     "old": 'sums["loss"] += loss * y.size\n                sums["targets"] += y.size',
+     "new": 'sums["loss"] += loss\n                sums["targets"] += 1',
+     "caught": "test-trainer: its mean, over three targets", "says": "batches of different size count the same"},
+    {"name": "loss-not-weighted", "cell": "trainer",
+     "old": 'sums["loss"] += loss * y.size', "new": 'sums["loss"] += loss',
+     "caught": "test-trainer: its mean, over three targets", "says": "a loss is already a mean"},
+    {"name": "epoch-not-counted", "cell": "trainer",
+     "old": "        self.epochs += 1\n", "new": "        self.goal = self.goal\n",
+     "caught": "test-trainer: places", "says": "the epoch was not counted"},
+    {"name": "in-whatever-mode", "cell": "trainer",
+     "old": "as sums, in_mode(self.model, True):", "new": "as sums:",
+     "caught": "test-trainer: in training mode, and back", "says": "the mode was left as it came"},
+    {"name": "from-batch-0-again", "cell": "trainer",
+     "old": 'pairs(loader, sums["batches"])', "new": "pairs(loader)",
+     "caught": "test-trainer: going on in the middle of an epoch: the batches trained",
+     "says": "batch 0 was trained again"},
+    {"name": "a-window", "cell": "training-state",
+     "old": "return deepcopy({", "new": "return dict({",
+     "caught": "test-training-state: parts that another epoch has changed in the photograph", "says": "deepcopy"},
+    {"name": "history-not-copied", "cell": "training-state",
+     "old": '"history": trainer.history,',
+     "new": '"history": type("Same", (dict,), {"__deepcopy__": lambda self, memo: trainer.history})(),',
+     "caught": "test-training-state: parts that another epoch has changed in the photograph",
+     "says": "history is a dictionary of lists"},
+    {"name": "loaders-generator-missing", "cell": "training-state",
+     "old": "generators_of(trainer, loader)", "new": "generators_of(trainer)",
+     "caught": "test-training-state: generators", "says": "the loader's own is missing"},
+    {"name": "the-rate-not-restored", "cell": "restore-state",
+     "old": '    for name, value in state["settings"].items():\n        setattr(trainer.optimizer, name, value)\n',
+     "new": "",
+     "caught": "test-restore-state: the rate", "says": "the settings were not restored"},
+    {"name": "only-the-rate", "cell": "restore-state",
+     "old": '    for name, value in state["settings"].items():\n        setattr(trainer.optimizer, name, value)\n',
+     "new": '    trainer.optimizer.lr = state["settings"]["lr"]\n',
+     "caught": "test-restore-state: Adam's eps", "says": "not the rate alone"},
+    {"name": "only-parameters", "cell": "restore-state",
+     "old": "        array[...] = state",
+     "new": "        if name.endswith('seen'):\n            continue\n        array[...] = state",
+     "caught": "test-restore-state: the buffer", "says": "only parameters were restored"},
+    {"name": "memory-forgotten", "cell": "restore-state",
+     "old": '    trainer.optimizer.state = state["memory"]\n', "new": "",
+     "caught": "test-restore-state: Adam counts on", "says": "the optimizer's memory was not restored"},
+    {"name": "photograph-in-use", "cell": "restore-state",
+     "old": "    state = deepcopy(state)\n", "new": "",
+     "caught": "test-restore-state: a second time, from the same state",
+     "says": "training has written on the photograph"},
+    {"name": "random-numbers-forgotten", "cell": "restore-state",
+     "old": 'generator.bit_generator.state = state["generators"][name]', "new": "pass",
+     "caught": "test-restore-state: dropout's generator", "says": "the generators were not put back"},
+    {"name": "books-forgotten", "cell": "restore-state",
+     "old": '("steps", "epochs", "history", "sums")', "new": '("sums",)',
+     "caught": "test-restore-state: steps, epochs, entries in the history", "says": "the trainer's books"},
+    {"name": "sums-forgotten", "cell": "restore-state",
+     "old": '"history", "sums")', "new": '"history")',
+     "caught": "test-restore-state: from the middle of epoch 1: the two batches that are left",
+     "says": "are the sums restored"},
+]
+
+RIGHT = [
+    {"name": "gradients-cleared-last", "cell": "fresh-gradients", "code": '''
+#| export
+def fresh_gradients(model, optimizer, loss_fn, x, y):
+    """Give every parameter the gradient of this batch alone and return the loss, a float; no step is taken."""
+    loss = loss_fn(model(x), y)
+    optimizer.zero_grad()
+    number = float(loss.item())
+    if isfinite(number):
+        loss.backward()
+        return number
+    raise ValueError(f"a loss of {number} has no slope")
+'''},
+    {"name": "cosine-by-cases", "cell": "cosine-schedule", "code": '''
+#| export
+class CosineSchedule:
+    """The rate as a function of the step: a half cosine from ``max_lr`` to ``min_lr`` in ``total_steps``, then flat."""
+
+    def __init__(self, max_lr, min_lr, total_steps):
+        self.max_lr, self.min_lr = nonnegative("max_lr", max_lr), nonnegative("min_lr", min_lr)
+        self.total_steps = positive("total_steps", total_steps)
+        if self.min_lr > self.max_lr:
+            raise ValueError(f"min_lr {min_lr} is above max_lr {max_lr}; want it below")
+
+    def __call__(self, step):
+        """Return the rate for a step; the first one is step 0."""
+        if step >= self.total_steps:
+            return self.min_lr
+        middle, swing = (self.max_lr + self.min_lr) / 2, (self.max_lr - self.min_lr) / 2
+        return middle + swing * cos(step * pi / self.total_steps)
+'''},
+]
