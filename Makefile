@@ -1,10 +1,10 @@
-# Both targets set up what they need: a virtual environment in .venv, made once.
+# The targets set up what they need: a virtual environment in .venv, made once.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: profile test build clean
+.PHONY: profile test mutants build clean
 .DELETE_ON_ERROR:
 
 profile: $(VENV)/.ready-notebook  ## train the digits MLP for a moment, then profile it
@@ -12,6 +12,9 @@ profile: $(VENV)/.ready-notebook  ## train the digits MLP for a moment, then pro
 
 test: $(VENV)/.ready-dev  ## run all tests
 	@$(BIN)/python -m pytest tests -n auto --dist loadfile -q
+
+mutants: $(VENV)/.ready-dev  ## run every wrong and every right solution of the mutation matrix
+	@$(BIN)/python tests/mutants/matrix.py
 
 build: $(VENV)/.ready-dev  ## rebuild modules/ and tinytorch/ from src/
 	@$(BIN)/tito build
