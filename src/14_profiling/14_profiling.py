@@ -5325,7 +5325,8 @@ def _timed_pairs(models, calls, cases, clock, rounds, seed):
     found = _judgement(kept, 1 if clock is not None else clock_facts().resolution_ns)
     for name, times in zip(("baseline_ms", "candidate_ms"), zip(*kept) if kept else ([0], [0])):
         found[name] = percentile(times, 50) / 2 / block / 1e6
-    return found | {"rounds": len(kept), "dropped": dropped, "block": block}, kept
+    raw = {"rounds": len(kept), "rounds_ns": [list(one) for one in kept], "dropped": dropped, "block": block}
+    return found | raw, kept
 
 # %%
 #| export
@@ -5340,8 +5341,9 @@ def compare(baseline, candidate, inputs, rtol=None, atol=None, decision=None, *,
 
     Keys: ratio (candidate's time / baseline's, median), interval (95 %, by the sign test on its logarithm), resolvable
     (a ratio beyond it, or below its inverse, would have been seen), verdict ("faster", "slower", or "indistinguishable"
-    when the interval holds 1), baseline_ms, candidate_ms (medians, of one pass), rounds, dropped, block (passes between
-    two reads), worst_difference, outputs_equal ("exactly", "within tolerance"), warnings, workload.
+    when the interval holds 1), baseline_ms, candidate_ms (medians, of one pass), rounds (that count), rounds_ns (each
+    as [baseline, candidate]: the time of two blocks), dropped, block (passes between two reads), worst_difference,
+    outputs_equal ("exactly", "within tolerance"), warnings, workload.
 
     With a ``clock`` nothing is calibrated: each side runs once for its result, then four passes a round, two reads
     each. ``rounds``: 6 or more, by default what fits into two seconds, 10 to 100. ``seed``: of the coins that shuffle.

@@ -48,6 +48,7 @@ def test_half_the_time_is_a_ratio_of_a_half(clock):
     assert found["ratio"] == pytest.approx(0.5) and found["interval"] == pytest.approx((0.5, 0.5))
     assert (found["verdict"], found["baseline_ms"], found["candidate_ms"]) == ("faster", 4.0, 2.0)
     assert (found["rounds"], found["dropped"], found["block"]) == (10, 0, 1)
+    assert found["rounds_ns"] == [[8_000_000, 4_000_000]] * 10  # two passes of 4 ms, two of 2 ms
     assert clock.reads == 10 * 4 * 2  # rounds, turns, two reads a sample
     assert found["outputs_equal"] == "exactly" and found["warnings"] == []
 
