@@ -134,12 +134,14 @@ def resume(module: Module) -> dict[str, Any]:
 
 
 def _open(module: Module, desk: Desk) -> dict[str, Any]:
+    from tito.needs import package_fault
+
     path = module.twin if desk.counts == "twin" else module.notebook
     shown = os.path.relpath(path)
     return {"module": module.label, "title": module.title, "state": desk.state, "counts": desk.counts,
             "notebook": relative(module, module.notebook), "twin": relative(module, module.twin), "path": str(path),
             "open": f"jupyter lab {shlex.quote(shown) if os.name != 'nt' else chr(34) + shown + chr(34)}",
-            "prerequisites": prerequisites(module), "unwritten": stubs(desk.work),
+            "prerequisites": prerequisites(module), "needs": package_fault(module), "unwritten": stubs(desk.work),
             "complete": package_state(module, desk.work) == "yours (complete)", "next": _next(module, desk),
             "problem": desk.problem}
 

@@ -46,7 +46,10 @@ def start_command(name: str, launch: bool, as_json: bool) -> int:
     """
     from tito.desk import start
 
-    return _opened(start(_module(name)), launch, as_json)
+    module = _module(name)
+    with ui.progress(f"{module.label}: looking at what it needs"):
+        result = start(module)
+    return _opened(result, launch, as_json)
 
 
 @command.command("resume", short_help="Go on with what you began.")
@@ -60,7 +63,10 @@ def resume_command(name: str, launch: bool, as_json: bool) -> int:
     """
     from tito.desk import resume
 
-    return _opened(resume(_module(name)), launch, as_json)
+    module = _module(name)
+    with ui.progress(f"{module.label}: looking at what it needs"):
+        result = resume(module)
+    return _opened(result, launch, as_json)
 
 
 def _opened(result: dict[str, Any], launch: bool, as_json: bool) -> int:
@@ -94,6 +100,8 @@ def _say_open(result: dict[str, Any]) -> None:
     for state in dict.fromkeys(one["package"] for one in result["prerequisites"]):
         names = [one["module"] for one in result["prerequisites"] if one["package"] == state]
         console.print(f"It needs {', '.join(names)}; the package holds: {state}.")
+    if result["needs"]:
+        console.print(result["needs"])
     click.echo(f"\nOpen it:  {result['open']}\nThen:     {result['next']}")
 
 

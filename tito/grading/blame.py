@@ -30,8 +30,9 @@ def find_causes(cells: Sequence[Cell], rows: Sequence[dict[str, Any]]) -> None:
     """Add to each row, one per cell, ``look_at``, the solution cell to look at, and ``follows``.
 
     ``follows`` says that the cell could not run because a name it uses belongs to a cell that is unwritten, failed its
-    check, or has an error of its own, or that it stumbled over the line an earlier one stumbled over. Reads of a row
-    ``state``, ``type``, ``message``, ``line``, ``raised_in`` and ``names``, those that the failed check uses.
+    check, or has an error of its own, or that it stumbled over the line an earlier one stumbled over, or waits for the
+    module that an earlier one waits for. Reads of a row ``state``, ``type``, ``message``, ``line``, ``raised_in``,
+    ``waits_for`` (another module that is not written) and ``names``, those that the failed check uses.
     """
     if all(row["state"] == "passed" for row in rows):
         for row in rows:
@@ -41,12 +42,13 @@ def find_causes(cells: Sequence[Cell], rows: Sequence[dict[str, Any]]) -> None:
     defines = [{name for tree in both if tree for name in _defined(tree.body)} for both in trees]
     for index, (cell, row) in enumerate(zip(cells, rows)):
         row.update(look_at=None, look_in=None, follows=False)
-        if cell.graded and row["state"] != "passed":
+        if cell.graded and row["state"] != "passed" and not row.get("waits_for"):
             found = _solution(cells[:index], defines, row)
             row.update(look_at=found and found.label, look_in=found and found.section)
     wrong = {row["look_at"] for row in rows if row["state"] in ("failed", "error", "unwritten")}
     lost: set[str] = set()
-    slips = [(row["raised_in"], row.get("line"), row["type"], row["message"]) if row["state"] == "error" and
+    slips = [(row["waits_for"],) if row.get("waits_for") else
+             (row["raised_in"], row.get("line"), row["type"], row["message"]) if row["state"] == "error" and
              row["raised_in"] is not None else (index,) for index, row in enumerate(rows)]
     first = {slip: index for index, slip in reversed(list(enumerate(slips)))}
     first |= {slip: index for index, slip in reversed(list(enumerate(slips))) if cells[index].graded}  # it costs points

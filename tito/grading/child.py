@@ -47,7 +47,8 @@ def main() -> None:
     report({"memory_limited": limit_memory(job["memory"])})
     if job.get("fence"):
         fence.install(job["fence"], job["parent"])
-    (run_cells if "cells" in job else run_import if "import" in job else run_tests)(job, report)
+    (run_cells if "cells" in job else run_import if "import" in job else
+     run_milestone if "milestone" in job else run_tests)(job, report)
     for stream in flush:
         with contextlib.suppress(OSError, ValueError):
             stream()
@@ -217,7 +218,8 @@ def _describe(error: BaseException, files: dict[str, int]) -> dict[str, Any]:
     while cause is not None and id(cause) not in seen:
         seen.add(id(cause))
         if isinstance(cause, NotImplementedError) and _STUB.fullmatch(_text(cause)):
-            return {"state": "unwritten", "type": "NotImplementedError", "message": _text(cause)}
+            return {"state": "unwritten", "type": "NotImplementedError", "message": _text(cause),
+                    "of": _module_of(cause, files)}
         cause = cause.__cause__ or cause.__context__
     if isinstance(error, AssertionError):
         said["state"] = "failed"
@@ -230,6 +232,16 @@ def _describe(error: BaseException, files: dict[str, int]) -> dict[str, Any]:
             said.update(at=files[name], line=trace.tb_lineno)
         trace = trace.tb_next
     return said
+
+
+def _module_of(error: BaseException, files: dict[str, int]) -> str | None:
+    """Return the name of the module whose function raised an error, ``None`` where that stands in the cells."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None or trace.tb_frame.f_code.co_filename in files:
+        return None
+    return str(trace.tb_frame.f_globals.get("__name__"))
 
 
 def _text(error: BaseException) -> str:
@@ -251,13 +263,24 @@ def run_tests(job: dict[str, Any], report: Report) -> None:
 # ---- an exported file ----
 
 def run_import(job: dict[str, Any], report: Report) -> None:
-    """Import a package module, with the learner's file in its place."""
+    """Import a module, with the learner's file in the package's place, and call the function ``call`` of it, if any."""
     import tito.grading.overlay  # noqa: F401  (installs itself)
 
     describe, load = _describe, importlib.import_module
     try:
-        load(job["import"])
+        loaded = load(job["import"])
+        if "call" in job:
+            getattr(loaded, job["call"])()
     except BaseException as error:
         report({"done": True, "error": describe(error, {job["file"]: 0})})
     else:
         report({"done": True, "error": None})
+
+
+# ---- a milestone
+
+def run_milestone(job: dict[str, Any], report: Report) -> None:
+    """Run a milestone's script on the package."""
+    from tito import stories
+
+    stories.run(job, report)

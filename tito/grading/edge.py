@@ -52,7 +52,8 @@ class Part:
         imports = {name for file in [*self.files, *conftests(module)] for name in file.imports}
         return {"tests": [str(file.path) for file in self.files], "canaries": self.canaries,
                 "conftests": [str(file.path) for file in conftests(module)], "imports": sorted(imports),
-                "root": str(module.root), "settings": str(settings) if settings.is_file() else ""}
+                "module": module.label, "root": str(module.root),
+                "settings": str(settings) if settings.is_file() else ""}
 
 
 def read_file(module: Module, path: Path) -> TestFile:

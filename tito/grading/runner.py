@@ -52,10 +52,14 @@ def grade_submission(submission: Submission, timeout: float | None = None, say: 
     Cells and tests run side by side, large test folders in two parts; one after the other where ``processes`` is 1,
     as for many submissions that are graded side by side.
     """
+    from tito.needs import package_fault
+
     module, stop = submission.module, threading.Event()
     processes = processes or limits.cores()
+    unready = package_fault(module)
     if submission.untouched:
         result = grade_cells(submission, timeout or CELLS_SECONDS, say)
+        result["notes"] = [unready] if unready else []
         say(f"{module.label}: testing the package")
         result["tests"] = run_tests(module, {}, timeout or TESTS_SECONDS, processes)
         result["exit_status"] = result["tests"]["status"]
@@ -70,6 +74,7 @@ def grade_submission(submission: Submission, timeout: float | None = None, say: 
             result = grade_cells(submission, timeout or CELLS_SECONDS, say)
             say(f"{module.label}: testing what the {submission.tested} exports")
             result["tests"] = tests.result()
+    result["notes"] = [*([unready] if unready else []), *result["notes"]]
     passed = bool(result["cells"]) and all(cell["state"] == "passed" for cell in result["cells"])
     status = result["tests"]["status"]
     result["exit_status"] = 0 if passed and status == 0 else 2 if status == 2 else 1
@@ -89,7 +94,7 @@ def grade_cells(submission: Submission, timeout: float = CELLS_SECONDS, say: Say
         numbers = itertools.count(1)
         sealed = [seal(cell.source, numbers) if cell.graded else (cell.source, []) for cell in cells]
         ended = run_cells(submission, cells, [text for text, _ in sealed], timeout, say)
-        graded, errors, more_notes = _judge(cells, [sites for _, sites in sealed], ended)
+        graded, errors, more_notes = _judge(module, cells, [sites for _, sites in sealed], ended)
         notes, output = submission.notes + notes + more_notes, ended.output
     return {"module": module.label, "title": module.title, "bonus": module.bonus,
             "tested": "package" if untouched else submission.tested, "untouched": untouched,
@@ -199,14 +204,14 @@ def _test_export(submission: Submission, timeout: float, processes: int,
         return result
 
 
-def _judge(cells: list[Cell], sites: list[list[Site]],
+def _judge(module: Module, cells: list[Cell], sites: list[list[Site]],
            ended: limits.Ended) -> tuple[list[dict[str, Any]], list[dict[str, Any]], list[str]]:
     """Turn what the child reported into graded results, the learner's own errors, and notes."""
     if not any("begin" in report for report in ended.reports):
         raise TitoError(f"the notebook's process did not start ({ended.how}): {_last_line(ended.output)}")
     came: dict[int, dict[str, Any]] = {}
     answers: list[list[dict[str, Any]]] = [[] for _ in cells]
-    begun, busy = 0, {}
+    begun, busy, owners = 0, {}, target_owners(module.root)
 
     def placed(report: dict[str, Any], name: str) -> bool:
         return type(report.get(name)) is int and 0 <= report[name] < len(cells)
@@ -225,6 +230,7 @@ def _judge(cells: list[Cell], sites: list[list[Site]],
         report = came.get(index) or _without_report(index, begun, busy, cells, ended)
         if cell.graded:
             report = _judged(report, sites[index], answers[index])
+        report = _elsewhere(report, module, owners)
         if report.get("note"):
             notes.append(f"{cell.label}: {report['note']}")
         place = cells[report["at"]] if placed(report, "at") else cell
@@ -234,7 +240,8 @@ def _judge(cells: list[Cell], sites: list[list[Site]],
     for cell, row in zip(cells, rows):
         place = cell if cell.graded else row["place"]
         said = {"state": row["state"], "type": row.get("type"), "message": row.get("message"), "where": place.label,
-                "section": place.section, "line": row.get("line"), "follows": row["follows"]}
+                "section": place.section, "line": row.get("line"), "follows": row["follows"],
+                "waits_for": row.get("waits_for")}
         if cell.graded:
             graded.append({"grade_id": cell.grade_id, "skill": cell.skill,
                            "points": cell.points if row["state"] == "passed" else 0, "max_points": cell.points, **said,
@@ -267,6 +274,17 @@ def _judged(report: dict[str, Any], sites: list[Site], answers: list[dict[str, A
     site, failed = found
     return {"state": "failed", "type": "CheckFailed", "message": str(failed), "what": failed.what, "want": failed.want,
             "got": failed.got, "mistake": failed.mistake, "names": site.names}
+
+
+def _elsewhere(report: dict[str, Any], module: Module, owners: dict[str, Module]) -> dict[str, Any]:
+    """Say of an unwritten part that it is another module's, where the package holds that module unfinished."""
+    owner = owners.get(str(report.get("of"))) if report["state"] == "unwritten" else None
+    if owner is None or owner == module:
+        return report
+    name, _, place = report["message"].partition(": ")
+    return {**report, "state": "error", "waits_for": owner.label,
+            "message": f"{name} of {owner.label} is not written yet ({place}); `tito module resume {owner.name}` goes "
+                       "on there"}
 
 
 def _without_report(index: int, begun: int, busy: dict[str, Any], cells: list[Cell],

@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from tito.grading import fence, tamper
+from tito.needs import label_of
 
 _LONGEST = 4000
 _MISSING = re.compile(r"^E .*?([\w.]+: section \d+, cell \d+)", re.MULTILINE)  # in what pytest says of a failure
@@ -32,7 +33,7 @@ class Reporter:
         self.report, self.canaries = report, frozenset(canaries)
         self.files, self.conftests = frozenset(job["tests"]), frozenset(job["conftests"])
         self.chance, self.short = random.SystemRandom(), _short
-        self.imports = job["imports"]
+        self.imports, self.module = job["imports"], job["module"]
         self.pytest_pyfunc_call = pytest.hookimpl(wrapper=True, tryfirst=True)(
             fence.bound(_witness, report, BaseException))
 
@@ -55,7 +56,7 @@ class Reporter:
         """Report a file that cannot be imported, or does not want to be."""
         self.report({"collecting": ""})
         if not report.passed:
-            self.report({"file": report.nodeid, "state": report.outcome, "message": self.short(report)})
+            self.report({"file": report.nodeid, "state": report.outcome, "message": self.short(report, self.module)})
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
@@ -72,7 +73,7 @@ class Reporter:
     def pytest_runtest_logreport(self, report: Any) -> None:
         """Report a phase of a test."""
         self.report({"test": report.nodeid, "when": report.when, "state": report.outcome,
-                     "message": self.short(report)})
+                     "message": self.short(report, self.module)})
 
     def pytest_keyboard_interrupt(self, excinfo: Any) -> None:
         """Say that somebody stopped the session."""
@@ -134,12 +135,17 @@ def _witness(pyfuncitem, report, everything):  # type: ignore[no-untyped-def]
     return came
 
 
-def _short(report: Any) -> str:
-    """Return the last word of a failure: the error's own message, or which cell it waits for."""
+def _short(report: Any, module: str) -> str:
+    """Return the last word of a failure: the error's own message, or which cell of which module it waits for."""
     if report.passed:
         return ""
     unwritten = _MISSING.search(report.longreprtext)  # also where an assertion failed because of it
     if unwritten:
+        files = [place.path for _, place, _ in getattr(report.longrepr, "chain", ()) if place and
+                 unwritten[1] in str(place.message)]
+        other = label_of(str(files[0])) if files else ""
+        if other not in ("", module):
+            return f"{other} is not written yet, where this needs it: {unwritten[1]}"
         return f"NotImplementedError: {unwritten[1]}"
     crash = getattr(report.longrepr, "reprcrash", None)
     if crash is not None:

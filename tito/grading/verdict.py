@@ -25,6 +25,8 @@ def draw(result: dict[str, Any], everything: bool = False) -> None:
         gives = "a bonus without points" if result["bonus"] else f"0 of {result['max_score']} points"
         console.print(f"Nothing is written in the notebook of {result['module']} yet: {gives}.")
         console.print(f"If you did write in it, save it and test again; `tito module start {name}` says where it is.")
+        for note in result["notes"][:shown]:
+            console.print(f"Note: {_plain(note)}")
         console.print("Testing the package itself instead.")
         _tests(console, result["tests"], "Package tests", shown)
         return
@@ -54,7 +56,8 @@ def draw(result: dict[str, Any], everything: bool = False) -> None:
         for message in unwritten if everything else ():
             console.print(f"  {message}")
     problems = [cell for cell in result["cells"] if cell["state"] in ("failed", "error", "timeout", "ended")]
-    problems += result["errors"]  # cells that earn nothing come last: they mostly fail for want of what comes first
+    # cells that earn nothing come last: they mostly fail for want of what comes first; what a note says is said
+    problems += [error for error in result["errors"] if error["message"] not in result["notes"][:shown]]
     problems.sort(key=lambda problem: problem["type"] not in _NOT_PYTHON)  # of such a cell nothing ran: others follow
     causes = [problem for problem in problems if not problem["follows"]] or problems
     if causes:
@@ -106,6 +109,8 @@ def _problem(console: Any, problem: dict[str, Any], module: str, whole: bool) ->
             table.add_row(f"  {part}", _plain(told))
     if problem.get("line") and problem["state"] in ("error", "timeout"):
         table.add_row("  line", f"{problem['line']} of {problem.get('raised_in') or problem['where']}")
+    if problem.get("waits_for"):
+        return  # what to look at is in another module, as it says
     look, section = problem.get("look_at") or problem["where"], problem.get("look_in") or problem["section"]
     named = look.startswith("section ")  # a cell without a grade_id is named by its place
     table.add_row("  look at", _plain(look + (f" ({section if named else 'section ' + section})" if section else "")))
