@@ -11,7 +11,7 @@ profile: $(VENV)/.ready-notebook  ## train the digits MLP for a moment, then pro
 	@$(BIN)/tito profile
 
 test: $(VENV)/.ready-dev  ## run all tests
-	@$(BIN)/python -m pytest tests -n auto --dist loadfile -q
+	@$(BIN)/python -m pytest tests -n auto --dist loadfile
 
 mutants: $(VENV)/.ready-dev  ## run every wrong and every right solution of the mutation matrix
 	@$(BIN)/python tests/mutants/matrix.py

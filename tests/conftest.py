@@ -1,12 +1,17 @@
 """Every test leaves a clean table: no listener, no scope, no tracing, gc and random state as before.
 
-Tests marked ``rotates(number)`` take turns: a part of them runs each day, all of them with TINYTORCH_ALL=1.
+Tests marked ``rotates(number, ...)`` take turns, so that every one of them has run after a week: on each day those with
+a number that leaves this day's rest when divided by 7, and all of them with TINYTORCH_ALL=1.
 """
 
 import datetime
 import gc
 import os
 import tracemalloc
+
+if "PYTEST_XDIST_WORKER" in os.environ:  # side by side, the threads of matrix products would only wait for each other
+    for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"):
+        os.environ.setdefault(_name, "1")
 
 import numpy as np
 import pytest
@@ -18,19 +23,21 @@ settings.register_profile("course", derandomize=True, deadline=None)  # the same
 settings.load_profile("course")
 
 
-PARTS = 4
+PARTS = 7
 TODAY = None if os.environ.get("TINYTORCH_ALL") else datetime.datetime.now(datetime.timezone.utc).toordinal() % PARTS
 
 
 def pytest_report_header():
-    today = "all" if TODAY is None else f"part {TODAY + 1} of {PARTS} (all: TINYTORCH_ALL=1)"
-    return f"tests that take turns: {today}"
+    """Say what is left out today."""
+    today = "all" if TODAY is None else f"part {TODAY + 1} of {PARTS}, the rest is left out (TINYTORCH_ALL=1 runs all)"
+    return f"tests that take turns (mutants, nbgrader): {today}"
 
 
 def pytest_collection_modifyitems(config, items):
     """Take out what has its turn on another day."""
     turns = {item: item.get_closest_marker("rotates") for item in items}
-    out = [item for item in items if TODAY is not None and turns[item] and turns[item].args[0] % PARTS != TODAY]
+    out = [item for item, mark in turns.items()
+           if TODAY is not None and mark and TODAY not in [number % PARTS for number in mark.args]]
     if out:
         config.hook.pytest_deselected(items=out)
         items[:] = [item for item in items if item not in set(out)]

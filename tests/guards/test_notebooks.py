@@ -52,6 +52,17 @@ def test_exported_cells_are_small(module):
     assert statistics.median(lengths.values()) <= 15
 
 
+@pytest.mark.parametrize("module", [module for module in MODULES if module.number > 14],
+                         ids=lambda module: module.label)
+def test_later_modules_have_no_clock_of_their_own(module):
+    """After 14, times come from its Profiler: no cell, demo or exported, imports what reads a clock."""
+    nodes = [node for cell in book(module).cells for node in cell.nodes]
+    froms = {node.module for node in nodes if isinstance(node, ast.ImportFrom)}
+    names = froms | {name.name for node in nodes if isinstance(node, ast.Import) for name in node.names}
+    assert "tinytorch.perf.profiling" in names  # so the cells were looked at
+    assert names.isdisjoint({"time", "timeit", "datetime", "resource", "cProfile", "profile"})
+
+
 @each_module
 def test_graded_cells_call_their_test(module):
     """The last line of a graded cell is the call of the test it defines."""

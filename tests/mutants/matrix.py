@@ -11,6 +11,7 @@ import os
 import re
 import runpy
 import subprocess
+import symtable
 import sys
 import tempfile
 from collections.abc import Iterable
@@ -47,6 +48,7 @@ class Wrong:
     new: str
     caught: str
     says: str = ""
+    lean: bool = False  # leave out the cells that only show something
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,7 @@ def tables() -> list[Module]:
 def entries(module: Module) -> tuple[list[Wrong], list[Right]]:
     """Return a module's wrong and right solutions; two of one name are an error."""
     table = runpy.run_path(str(HERE / f"m{module.label}.py"))
-    wrong = [Wrong(module, **row) for row in table["WRONG"]]
+    wrong = [Wrong(module, **row, lean=table.get("LEAN", False)) for row in table["WRONG"]]
     right = [Right(module, **row) for row in table["RIGHT"]]
     names = [entry.name for entry in (*wrong, *right)]
     twice = {name for name in names if names.count(name) > 1}
@@ -94,6 +96,30 @@ def mutated(mutant: Wrong) -> Notebook:
                          f"{mutant.cell}, not once")
     cell["source"] = cell["source"].replace(mutant.old, mutant.new)
     return nb
+
+
+def names_of(source: str) -> tuple[set[str], set[str]]:
+    """Return the names that a cell binds for the cells after it, and those it takes from the cells before it."""
+    top = symtable.symtable(source, "cell", "exec")
+    scopes, made = [top], {name.get_name() for name in top.get_symbols() if name.is_assigned() or name.is_imported()}
+    for scope in scopes:
+        scopes += scope.get_children()
+    used = {name.get_name() for scope in scopes for name in scope.get_symbols()
+            if name.is_referenced() and (scope is top or name.is_global())}
+    return made, used - made
+
+
+def without_shows(cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Leave out what only shows something: cells in no package and no grade whose names no later one uses."""
+    kept, wanted = [], set[str]()
+    for cell in reversed(cells):
+        if cell["cell_type"] == "code":
+            made, used = names_of(cell["source"])
+            if not (grader(cell) or cell["source"].startswith("#|") or made & wanted):
+                continue
+            wanted |= used
+        kept.append(cell)
+    return kept[::-1]
 
 
 def rewritten(variants: Iterable[Right]) -> Notebook:
@@ -128,6 +154,7 @@ def fault_of(mutant: Wrong) -> str:
         return _fault_of_test(mutant, nb, what)
     end = [grader(cell).get("grade_id") for cell in nb["cells"]].index(where) + 1
     del nb["cells"][end:]  # what comes after has no say in this
+    nb["cells"] = without_shows(nb["cells"]) if mutant.lean else nb["cells"]
     result = runner.grade_cells(Submission(mutant.module, "notebook", nb, False), SECONDS)
     cell = next(cell for cell in result["cells"] if cell["grade_id"] == where)
     if cell["state"] == "passed":

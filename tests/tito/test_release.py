@@ -129,6 +129,7 @@ with Gradebook("sqlite:///gradebook.db") as book:
 
 
 @pytest.mark.nbgrader
+@pytest.mark.rotates(1, 3, 5, 6)  # the other days: the smallest course in tests/tito/test_nbgrader.py
 @pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)} (the extra `grade`)")
 def test_nbgrader_and_tito_give_the_same_points(root, more, tito, write_in, tmp_path):
     """Empty, half right and solved, as nbgrader released them, and as `modules/` does: cell by cell."""
