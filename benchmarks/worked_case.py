@@ -12,8 +12,8 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from math import pi, prod, sqrt
+from collections.abc import Callable
+from math import prod
 from pathlib import Path
 from time import perf_counter_ns
 
@@ -23,44 +23,14 @@ from tinytorch.core.activations import gelu, tanh
 from tinytorch.core.autograd import no_grad, vjp
 from tinytorch.core.layers import Layer, Linear
 from tinytorch.core.tensor import Tensor, floating, in_floats, op, same_shape, where
+from tinytorch.perf.acceleration import BLOCK, fused_gelu, fused_gelu_gradient, gelu_into, in_pieces
 from tinytorch.perf.profiling import compare, environment, flops, machine_limits, observe, work_of
 from tinytorch.perf.tracing import profile
 
 SEED, RTOL, ATOL = 88, 1e-5, 1e-6
-BLOCK = 32_768  # numbers in a piece: 128 KiB in float32, so that a few such arrays fit a second-level cache
-ROOT, CUBE = sqrt(2 / pi), 0.044715  # the constants of GELU's tanh form
 
 
 # The ops: NumPy functions with a shape rule, a price and a gradient ------------------------------------------------
-
-def in_pieces(out: np.ndarray, *inputs: np.ndarray) -> Iterator[list[np.ndarray]]:
-    """Yield matching flat pieces of ``out`` and the inputs, ``BLOCK`` numbers each; writing a piece writes ``out``."""
-    flat = [array.reshape(-1) for array in (out, *inputs)]  # a copy where an input is not contiguous, never of out
-    for start in range(0, out.size, BLOCK):
-        yield [array[start:start + BLOCK] for array in flat]
-
-
-def gelu_into(out: np.ndarray, x: np.ndarray) -> None:
-    """Write 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x³))) into ``out``: eight passes, all over the same piece."""
-    np.multiply(x, x, out=out)
-    out *= ROOT * CUBE
-    out += ROOT
-    out *= x
-    np.tanh(out, out=out)
-    out += 1
-    out *= x
-    out *= 0.5
-
-
-@op(shape=same_shape, dtype=floating)
-def gelu_tanh(a):
-    """GELU in its tanh form, element by element, in one op: reads a, writes the result."""
-    a = in_floats(a)
-    out = np.empty(a.shape, a.dtype)
-    for y, x in in_pieces(out, a):
-        gelu_into(y, x)
-    return out
-
 
 @op(shape=same_shape, dtype=floating)
 def clamp(a, low, high):
@@ -92,26 +62,14 @@ def fused_chain(h, residual, gamma, beta, low, high):
     return out
 
 
-STEPS = {gelu_tanh: 9, clamp: 1, fused_chain: 13}  # arithmetic steps per number; gelu is composed of nine
+STEPS = {clamp: 1, fused_chain: 13}  # arithmetic steps per number; gelu is composed of nine
 for operation, steps in STEPS.items():
     flops(operation)(lambda out_shape, *in_shapes, steps=steps, **how: steps * prod(out_shape))
-
-
-def gelu_slope(x):
-    """Return the derivative of GELU's tanh form at x, made of ops."""
-    t = tanh(ROOT * (x + CUBE * x * x * x))
-    return 0.5 * (1 + t) + 0.5 * ROOT * x * (1 - t * t) * (1 + 3 * CUBE * x * x)
 
 
 def between(g, x, low, high):
     """Let a gradient pass where x lies between the bounds; where it sits on one, nothing moves it."""
     return where(x > low, where(x < high, g, 0.0), 0.0)
-
-
-@vjp(gelu_tanh)
-def gelu_tanh_vjp(g, out, a):
-    """Give g times the slope at a."""
-    return (lambda: g * gelu_slope(a),)
 
 
 @vjp(clamp)
@@ -124,7 +82,7 @@ def clamp_vjp(g, out, a, low, high):
 def fused_chain_vjp(g, out, h, residual, gamma, beta, low, high):
     """Give the chain rule; nothing was kept in between, so the scaled input is computed again."""
     passed = between(g, out, low, high)
-    return lambda: passed * gamma * gelu_slope(gamma * h + beta), lambda: passed
+    return lambda: gamma * fused_gelu_gradient(passed, gamma * h + beta), lambda: passed
 
 
 # The three spellings -----------------------------------------------------------------------------------------------
@@ -155,7 +113,7 @@ class PerStep(Spelling):
 
     def chain(self, h, residual):
         """Five ops."""
-        return clamp(gelu_tanh(h * self.gamma + self.beta) + residual, low=self.low, high=self.high)
+        return clamp(fused_gelu(h * self.gamma + self.beta) + residual, low=self.low, high=self.high)
 
 
 class Fused(Spelling):
@@ -175,7 +133,7 @@ def traffic(model: Spelling, h: Tensor, residual: Tensor) -> dict:
     """Return what one pass of the chain moves, from the door's events: floats per element, fresh outputs, tanhs."""
     events, _ = observe(lambda: model.chain(h, residual))
     work = work_of(events)
-    tanhs = sum(event.op in (tanh, gelu_tanh, fused_chain) for event in events)  # each takes one tanh of every element
+    tanhs = sum(event.op in (tanh, fused_gelu, fused_chain) for event in events)  # each takes one tanh of every element
     return {"ops": len(events), "bytes": work.bytes_moved, "flops": work.flops, "tanhs": tanhs * h.size,
             "floats_per_element": work.bytes_moved / h.nbytes, "fresh_bytes": len(events) * h.nbytes}
 
@@ -198,7 +156,7 @@ def ceilings(x: np.ndarray) -> dict[str, Callable[[], object]]:
     other, out, piece = x.copy(), x.copy(), x.reshape(-1)[:BLOCK].copy()
     y, constants = np.empty_like(piece), {name: getattr(Spelling, name) for name in ("gamma", "beta", "low", "high")}
     return {"streaming": lambda: np.add(x, other, out=out), "fresh": lambda: np.add(x, other),
-            "tanh": lambda: np.tanh(piece, out=y), "gelu": lambda: gelu_tanh.fn(piece),
+            "tanh": lambda: np.tanh(piece, out=y), "gelu": lambda: fused_gelu.fn(piece),
             "fused": lambda: fused_chain.fn(piece, piece, **constants)}
 
 
