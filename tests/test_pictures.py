@@ -34,6 +34,9 @@ MANY = [row("Model", "Model", 0, 0.0, 2_000_000, 400_000),
         *(row(f"stage.{i}.conv{i}", "Conv2d", 1, 0.1 + i / 100, 10_000 + i, 1_000 + 7 * i) for i in range(200))]
 BATCHES = [{"batch": n, "latency_ms": ms, "throughput": 1000 * n / ms, "peak_memory_mb": 1.0 + n}
            for n, ms in ((1, 5), (8, 12), (32, 35), (64, 65))]
+MODELS = [{"name": name, "parameter_bytes": size, "accuracy": share, "accuracy_interval": (share - 0.02, share + 0.01)}
+          for name, size, share in (("one", 1000, 0.91), ("two", 3000, 0.90), ("three", 90_000, 0.96))]
+MANY_MODELS = [{"name": f"m{i}", "parameter_bytes": 1000 + i, "accuracy": 0.9 + (i % 4) / 100} for i in range(40)]
 TIMELINE = [(1.0, 2048, "blocks.0.up"), (2.0, 4096, "blocks.0.down"), (4.0, 1024, "blocks.1.up"), (5.0, 0, "")]
 
 
@@ -50,6 +53,8 @@ DRAWINGS = {
     "ribbons of 200": lambda: pictures.layer_ribbons(MANY, WORKLOAD),
     "memory": lambda: pictures.memory_chart(TIMELINE, WORKLOAD),
     "batches": lambda: pictures.batch_curve(BATCHES, WORKLOAD),
+    "front": lambda: pictures.pareto_chart(MODELS, ["one", "three"], workload=WORKLOAD),
+    "front of 40": lambda: pictures.pareto_chart(MANY_MODELS, ["m0", "m1", "m2", "m3"], workload=WORKLOAD),
 }
 
 
@@ -116,6 +121,13 @@ def test_without_matplotlib_one_sentence_says_what_to_install(monkeypatch):
     with pytest.raises(ImportError, match=r'pip install "tinytorch\[viz\]"') as caught:
         pictures.batch_curve(BATCHES)
     assert "\n" not in str(caught.value)
+
+
+def test_the_front_is_named_and_every_model_has_its_numbers():
+    text = said(DRAWINGS["front"]())
+    assert "2 of 3 on the front: one, three" in text and "two  2.93 KB, 90.0%" in text
+    with pytest.raises(ValueError, match="front names four; want names of the rows"):
+        pictures.pareto_chart(MODELS, ["four"])
 
 
 def test_the_histogram_marks_what_is_unsupported():

@@ -27,8 +27,8 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["batch_curve", "latency_histogram", "layer_ribbons", "memory_chart", "roofline_chart", "to_png", "to_svg",
-           "warmup_curve"]
+__all__ = ["batch_curve", "latency_histogram", "layer_ribbons", "memory_chart", "pareto_chart", "roofline_chart",
+           "to_png", "to_svg", "warmup_curve"]
 
 INK, PALE, GRID = "#222222", "#6B6B6B", "#E4E4E4"
 COLOURS = ("#0B3C6F", "#F0D43A", "#A63C06", "#9CCDEB", "#00604A", "#F5AE52", "#6A2C70", "#E5B8D3")
@@ -486,8 +486,8 @@ def _draw_roofs(axes: Any, peak: float, table: Mapping[int, float], xs: Sequence
 
 def _label_beside(axes: Any, points: Sequence[tuple[float, float]], lines: Sequence[str]) -> None:
     """Write the labels in a column beside the axes, each as high as its point where there is room, joined by a line."""
-    (low, high), step, lowest = axes.get_ylim(), 0.1, 0.12
-    wanted = [math.log(y / low) / math.log(high / low) for _, y in points]
+    step, lowest = 0.1, 0.12
+    wanted = [float(axes.transAxes.inverted().transform(axes.transData.transform(point))[1]) for point in points]
     order = sorted(range(len(points)), key=lambda i: -wanted[i])
     places: dict[int, float] = {}
     above = 1.0 + step
@@ -780,3 +780,61 @@ def _draw_panel(axes: Any, batch: Sequence[float], values: Sequence[float], perf
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     axes.grid(axis="y", color=GRID, linewidth=0.7)
     axes.set_axisbelow(True)
+
+
+# ---- several models against each other
+
+@_styled
+def pareto_chart(rows: Rows, front: Sequence[str], x: str = "parameter_bytes", y: str = "accuracy",
+                 workload: Any = None) -> Any:
+    """Draw models in two quantities, those named in ``front`` joined by a staircase; less x and more y is better.
+
+    Reads ``name``, ``x`` and ``y`` of the rows, which are ``ModelResult.to_dict()``, and where they are there the
+    intervals ``x_interval`` and ``y_interval``, drawn as bars. At most eight names are written, the front first::
+
+        rows = [one.to_dict() for one in Benchmark(...).run()]
+        best = pareto_front(rows, smaller=("parameter_bytes",), larger=("accuracy",))
+        pareto_chart(rows, [row["name"] for row in best])
+    """
+    xs, ys = (_column("rows", rows, key, "ModelResult.to_dict()") for key in (x, y))
+    names = [row.get("name", "") for row in rows]
+    if not set(front) <= set(names):
+        raise ValueError(f"front names {', '.join(sorted(set(front) - set(names)))}; want names of the rows")
+    best = sorted((i for i, name in enumerate(names) if name in front), key=lambda i: (xs[i], ys[i]))
+    title = f"{len(best)} of {len(names)} on the front: {_text(', '.join(_text(names[i], 16) for i in best), 120)}"
+    figure, add = _figure(title, workload, 3.6)
+    axes = add(0.75, 0.55, 2.3, 0.2)
+    log = _spread(xs) >= 8
+    axes.set_xscale("log" if log else "linear")
+    for way, key, values in (("xerr", x, xs), ("yerr", y, ys)):
+        _draw_intervals(axes, way, [row.get(f"{key}_interval") for row in rows], values, xs, ys)
+    axes.plot([xs[i] for i in best], [ys[i] for i in best], drawstyle="steps-post", color=COLOURS[2], linewidth=1.4)
+    for i, name in enumerate(names):
+        mark, colour = ("o", COLOURS[2]) if name in front else ("s", OTHER)
+        axes.plot(xs[i], ys[i], mark, color=colour, markersize=6)
+    for axis, key in ((axes.xaxis, x), (axes.yaxis, y)):
+        _plain_ticks(axis, _writer(key))
+        axis.set_label_text(key.replace("_", " "))
+    axes.margins(x=0.08, y=0.12)
+    axes.grid(color=GRID, linewidth=0.7)
+    axes.set_axisbelow(True)
+    axes.get_figure().draw_without_rendering()  # the limits are final
+    shown = [*best, *(i for i, name in enumerate(names) if name not in front)][:8]
+    _label_beside(axes, [(xs[i], ys[i]) for i in shown],
+                  [f"{_text(names[i], 16)}  {_writer(x)(xs[i])}, {_writer(y)(ys[i])}" for i in shown])
+    return figure
+
+
+def _writer(key: str) -> Callable[[float], str]:
+    """Return how a quantity is written, by the unit in its name."""
+    return {"accuracy": lambda value: f"{value:.1%}", "bytes": _bytes, "ms": _time}.get(key.rsplit("_", 1)[-1], _three)
+
+
+def _draw_intervals(axes: Any, way: str, intervals: Sequence[Any], values: Sequence[float], xs: Sequence[float],
+                    ys: Sequence[float]) -> None:
+    """Draw the intervals that are there as thin bars through their points."""
+    for interval, value, at, up in zip(intervals, values, xs, ys):
+        if interval is not None:
+            low, high = _numbers("an interval", interval)
+            bars = {way: [[max(value - low, 0.0)], [max(high - value, 0.0)]]}
+            axes.errorbar([at], [up], **bars, fmt="none", ecolor=PALE, elinewidth=0.9, capsize=3)
