@@ -6,12 +6,13 @@ import pkgutil
 import numpy as np
 import pytest
 
-from tinytorch import core
+from tinytorch import core, perf
 from tinytorch.core.autograd import VJP, check_rule, run_rule, without_gradient
 from tinytorch.core.tensor import Op, Tensor, hollow, shape_only
 from tinytorch.perf.profiling import FLOPS
 
-FILES = [importlib.import_module(f"tinytorch.core.{file.name}") for file in pkgutil.iter_modules(core.__path__)]
+FILES = [importlib.import_module(f"{package.__name__}.{file.name}") for package in (core, perf)
+         for file in pkgutil.iter_modules(package.__path__)]
 OPS = {value.name: value for file in FILES for value in vars(file).values() if isinstance(value, Op)}
 GAUSS = np.random.default_rng(0)
 
@@ -60,6 +61,14 @@ SAMPLES = {  # op: (inputs, attributes)
     "avg_pool2d_gradient": ((real(2, 2, 3, 5),), {**WINDOW, "size": (5, 4)}),
     "sinusoids": ((), {"length": 5, "embed_dim": 4, "dtype": np.dtype(np.float64)}),
     "causal_mask": ((), {"queries": 2, "keys": 5}),
+    "tiled_matmul": ((real(5, 7), real(7, 3)), {"tile": 2}),
+    "fused_gelu": ((real(2, 3),), {}),
+    "fused_gelu_gradient": ((real(2, 3), real(2, 3)), {}),
+    "linear_gelu": ((real(2, 5, 3), real(3, 4), real(4)), {}),
+    "store": ((real(2, 3),), {"place": np.zeros((2, 3), np.float32)}),
+    "quantize": ((real(2, 3), np.float32([0.1, 0.2, 0.3]), np.int8([0, -5, 7])), {}),
+    "dequantize": ((np.int8([[1, -2], [3, 127]]), np.float32(0.1), np.int8(-128)), {}),
+    "integer_linear": ((np.int8([[[1, -128]]]), np.int8(-128), np.int8([[1, 2], [127, 4]]), np.int8([5, -7])), {}),
 }
 
 
