@@ -18,7 +18,7 @@ from tito import commands, ui
 from tito.errors import TitoError
 
 INTERRUPTED = 130
-SECTIONS = {"Your loop": ("module", "test", "hint", "export", "profile", "doctor"),
+SECTIONS = {"Your loop": ("module", "test", "hint", "export", "profile", "milestone", "doctor"),
             "For instructors": ("grade", "release")}
 HOUSE = "For those who build the course"  # whatever is in no section
 
