@@ -5,6 +5,9 @@ from __future__ import annotations
 # what `ast.parse` raises for text that is no Python, or nested too deep for it
 NOT_PYTHON = (SyntaxError, ValueError, RecursionError, MemoryError)
 
+# what the stub of an unwritten part says, as `release` writes it: the name of a function or cell, and its place
+UNWRITTEN = r"[\w.<>-]+: section \d+, cell \d+"
+
 
 class TitoError(Exception):
     """Something could not be done; the message is one sentence for a person (exit status 2)."""

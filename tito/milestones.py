@@ -20,8 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeGuard
 
-from tito.errors import ProjectError, TitoError
-from tito.needs import STUB
+from tito.errors import UNWRITTEN, ProjectError, TitoError
 from tito.project import PACKAGE, Module, read_text, target_owners
 
 FOLDER, RESULTS = "milestones", "results"
@@ -221,7 +220,7 @@ def _unready(said: dict[str, Any], modules: list[Module]) -> str:
     """Say what is not finished of what the milestone needs, "" for nothing."""
     error = said.get("error") or {}
     message = error.get("message", "")
-    if error.get("type") == "NotImplementedError" and STUB.fullmatch(message):
+    if error.get("type") == "NotImplementedError" and re.fullmatch(UNWRITTEN, message):
         file = Path(error["place"][0]) if error["place"] else None
         owner = next((module for module in modules if module.package == file), None)
         if owner is not None:

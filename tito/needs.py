@@ -15,11 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tito.errors import UNWRITTEN
+
 if TYPE_CHECKING:
     from tito.project import Module
 
 PROFILER, TRY_SECONDS = "tinytorch.perf.profiling", 60
-STUB = re.compile(r"([\w.]+): (section \d+, cell \d+)")
+_STUB = re.compile(UNWRITTEN)
 _FILE = re.compile(r"/(\d\d)_\w+/(?:\d\d_)?(\w+?)(?:_dev)?\.(?:py|ipynb) \[")  # in the header of a generated file
 _MS = 1_000_000  # nanoseconds
 
@@ -153,12 +155,13 @@ def behind(error: BaseException) -> tuple[str, str, str] | None:
     cause: BaseException | None = error
     while cause is not None and id(cause) not in seen:
         seen.add(id(cause))
-        found = STUB.fullmatch(str(cause)) if isinstance(cause, NotImplementedError) else None
+        found = _STUB.fullmatch(str(cause)) if isinstance(cause, NotImplementedError) else None
         if found:
             trace = cause.__traceback__
             while trace is not None and trace.tb_next is not None:
                 trace = trace.tb_next
-            return found[1], found[2], label_of(trace.tb_frame.f_code.co_filename) if trace else ""
+            name, _, place = found[0].partition(": ")
+            return name, place, label_of(trace.tb_frame.f_code.co_filename) if trace else ""
         cause = cause.__cause__ or cause.__context__
     return None
 

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tito.errors import NotebookError, ProjectError, TitoError
+from tito.errors import UNWRITTEN, NotebookError, ProjectError, TitoError
 from tito.project import Module, read_text
 
 BACKUPS = "_backup"  # nbdev exports every notebook below modules/ but those in folders that begin with _ or .
 KEPT = re.compile(r"(.+)-(\d+)(\.\w+)")  # a backup's name, its number, its suffix
-STUB = re.compile(r"raise NotImplementedError\(\"([\w.<>-]+: section \d+, cell \d+)\"\)")
+STUB = re.compile(rf'raise NotImplementedError\("({UNWRITTEN})"\)')
 _BEGIN = re.compile(r"^\s*### BEGIN SOLUTION\s*$", re.MULTILINE)
 
 

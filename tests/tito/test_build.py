@@ -26,6 +26,7 @@ from tito.notebooks.release import (
 )
 from tito.notebooks.twin import read_twin, unwrap, wrap, write_twin
 from tito.project import find_module, find_root, modules
+from tito.standing import stubs
 
 HERE = Path(__file__).resolve().parents[2]
 
@@ -126,6 +127,18 @@ def test_stubs_are_named(root, alpha):
         '    raise NotImplementedError("half: section 2, cell 1")')
     fourfold = cell(release_notebook(find_module(root, "beta")), "fourfold")["source"]
     assert 'raise NotImplementedError("Fourfold.forward: section 1, cell 1")' in fourfold
+
+
+@pytest.mark.parametrize("text, name", [("def f(x):\n    {}", "f"), ("class A:\n    def g(self):\n        {}", "A.g"),
+                                        ("{}", "a-guess")], ids=["function", "method", "no function"])
+def test_every_stub_is_known_as_one(alpha, text, name):
+    """Whoever looks for unwritten parts finds what is written here, also the name of a cell with hyphens in it."""
+    region = "### BEGIN SOLUTION\n{0}1 + 1\n{0}### END SOLUTION"
+    depth = len(text.partition("{}")[0].rpartition("\n")[2])
+    nb = new_notebook([{"cell_type": "code", "id": "x", "metadata": {"nbgrader": {
+        "grade_id": "a-guess", "solution": True}}, "source": text.format(region.format(" " * depth))}], {})
+    nb["cells"][0]["source"] = cut_solutions(open_book(nb, alpha, "here").cells[0])
+    assert stubs(nb) == [f"{name}: section 0, cell 1"]
 
 
 def test_several_regions_in_a_cell(alpha):

@@ -9,12 +9,12 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
-from tito.errors import NOT_PYTHON
+from tito.errors import NOT_PYTHON, UNWRITTEN
 from tito.grading.child import without_magics
 from tito.grading.submission import Cell
 
 _UNKNOWN = re.compile(r"name '(\w+)' is not defined")
-_STUB = re.compile(r'raise NotImplementedError\("[\w.]+: section \d+, cell \d+"\)')
+_STUB = re.compile(rf'raise NotImplementedError\("{UNWRITTEN}"\)')
 
 
 @lru_cache(maxsize=500)

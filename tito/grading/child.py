@@ -22,11 +22,12 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from tito.errors import UNWRITTEN
 from tito.grading import fence
 from tito.grading.limits import end_with_parent, limit_files, limit_memory, limit_processor, signer
 
 Report = Callable[[dict[str, Any]], None]
-_STUB = re.compile(r"[\w.]+: section \d+, cell \d+")
+_STUB = re.compile(UNWRITTEN)
 _LONGEST = 4000
 _MAGICS = (re.compile(r"^(\s*)([%!?].*)$"), re.compile(r"^(\s*)([\w.]+\?{1,2}\s*)$"),
            re.compile(r"^(\s*[\w., ]+=\s*)([%!].*)$"))  # `%time`, `print?`, `files = !ls`

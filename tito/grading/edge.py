@@ -14,11 +14,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tito.errors import UNWRITTEN
 from tito.grading.limits import Ended
 from tito.notebooks.checks import imported_names
 from tito.project import PACKAGE, Module, read_text
 
-UNWRITTEN = re.compile(r"NotImplementedError: [\w.]+: section \d+, cell \d+")
+_STUB = re.compile(f"NotImplementedError: {UNWRITTEN}")
 _SKIPS = frozenset(("skip", "skipif", "importorskip", "xfail", "SkipTest"))
 _DEFS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _SPLIT_AT = 60_000  # bytes of test files that are worth a second process
@@ -302,7 +303,7 @@ def _count(session: _Session, where: str, result: dict[str, Any], problems: list
             result[state] += 1
             continue
         result["failed"] += 1
-        if state == "failed" and UNWRITTEN.search(message):
+        if state == "failed" and _STUB.search(message):
             result["unwritten"] += 1
         elif state == "failed":
             result["failures"].append({"name": name.removeprefix(where + "/"), "message": message})
@@ -314,8 +315,8 @@ def _count(session: _Session, where: str, result: dict[str, Any], problems: list
         wanted = {f"{file.node}::{name}" for name in file.tests} - {name.partition("[")[0] for name in collected}
         if state == "failed":
             result["failed"] += 1
-            result["unwritten"] += bool(UNWRITTEN.search(message))
-            if not UNWRITTEN.search(message):
+            result["unwritten"] += bool(_STUB.search(message))
+            if not _STUB.search(message):
                 result["failures"].append({"name": file.node.removeprefix(where + "/"), "message": message})
         elif state == "skipped" and wanted <= may_skip:
             result["skipped"] += len(wanted)

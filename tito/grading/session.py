@@ -18,11 +18,12 @@ from typing import Any
 
 import pytest
 
+from tito.errors import UNWRITTEN
 from tito.grading import fence, tamper
 from tito.needs import label_of
 
 _LONGEST = 4000
-_MISSING = re.compile(r"^E .*?([\w.]+: section \d+, cell \d+)", re.MULTILINE)  # in what pytest says of a failure
+_MISSING = re.compile(rf"^E .*?({UNWRITTEN})", re.MULTILINE)  # in what pytest says of a failure
 
 
 class Reporter:
