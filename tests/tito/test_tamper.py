@@ -327,3 +327,21 @@ def test_one_file_that_cannot_be_imported_leaves_the_others(numbers):
     result = outcome(numbers, "def double(x): return 2 * x\ndef half(x): return x / 2\n")
     assert (result["status"], result["passed"], result["failed"], result["problem"]) == (1, 4, 1, None)
     assert result["failures"][0]["name"] == "test_more.py" and "missing" in result["failures"][0]["message"]
+
+
+def test_canaries_have_names_of_their_own(monkeypatch):
+    """Chance that brings the same words again: two files, as many tests as are expected, no name twice."""
+    class Chance(edge.random.SystemRandom):
+        drawn = 0
+
+        def sample(self, words, number):
+            if words and isinstance(words[0], str):
+                self.drawn += 1
+                return words[self.drawn // 4:][:number]  # each four times in a row
+            return super().sample(words, number)
+
+    monkeypatch.setattr(edge.random, "SystemRandom", Chance)
+    texts, must = edge.canaries([])
+    names = [line[4:-3] for text in texts.values() for line in text.split("\n") if line.startswith("def ")]
+    assert (len(texts), len(must), len({*names, *(name[:-3] for name in texts)})) == (2, 5, 7)
+    assert sorted(names) == sorted(must)

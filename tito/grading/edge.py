@@ -134,10 +134,12 @@ def canaries(files: list[TestFile]) -> tuple[dict[str, str], dict[str, tuple[str
     chance = random.SystemRandom()
     real = {name.rpartition("::")[2] for file in files for name in file.tests}
     words = sorted({word for name in real for word in name.split("_")[1:] if word.isalpha()} | set(_WORDS))
+    taken = real | {file.path.stem for file in files}  # two canary files of one name would be one file
 
-    def new_name(taken: Any) -> str:
-        while (name := "_".join(["test", *chance.sample(words, 3)])) in taken or name in real:
+    def new_name() -> str:
+        while (name := "_".join(["test", *chance.sample(words, 3)])) in taken:
             pass
+        taken.add(name)
         return name
 
     a, b = chance.sample(range(101, 1000), 2)
@@ -158,10 +160,10 @@ def canaries(files: list[TestFile]) -> tuple[dict[str, str], dict[str, tuple[str
     for half in (bodies[::2], bodies[1::2]):
         text = "import numpy as np\nimport pytest\n" if any("np." in body for body, _, _ in half) else "import pytest\n"
         for body, state, said in half:
-            name = new_name(must)
+            name = new_name()
             must[name] = state, said
             text += f"\n\ndef {name}():\n{body}"
-        texts[f"{new_name(())}.py"] = text
+        texts[f"{new_name()}.py"] = text
     return texts, must
 
 
