@@ -6,7 +6,7 @@
 #     text_representation: {extension: .py, format_name: percent}
 #   kernelspec: {"display_name": "Python 3", "language": "python", "name": "python3"}
 #   language_info: {"name": "python"}
-#   tinytorch: {"module": "01_tensor", "release": "b7e44d821b23ec43"}
+#   tinytorch: {"module": "01_tensor", "release": "3e2697124b042828"}
 # ---
 
 # %% [markdown]
@@ -131,7 +131,7 @@ if __name__ == "__main__":
 # %% [markdown]
 """
 **What if** you pass a list of booleans? Guess, then change the cell above and look. For a real model: 7 billion parameters
-weigh 26 GB in float32 and 6.5 GB in int8, *if* the framework keeps them int8.
+in int8 weigh a quarter of what they weigh in float32, *if* the framework keeps them int8.
 """
 
 # %%

@@ -6,7 +6,7 @@
 #     text_representation: {extension: .py, format_name: percent}
 #   kernelspec: {"display_name": "Python 3", "language": "python", "name": "python3"}
 #   language_info: {"name": "python"}
-#   tinytorch: {"module": "02_activations", "release": "c0cae6f6837de3a3"}
+#   tinytorch: {"module": "02_activations", "release": "b4546b9cf42f1ee9"}
 # ---
 
 # %% [markdown]
@@ -132,7 +132,7 @@ measure that.
 
 ## 2. exp and log: where floats end
 
-**Question.** `exp(100)` is about 2.7 · 10⁴³, an ordinary number for a mathematician. What is it in float32?
+**Question.** `exp(100)` is an ordinary number for a mathematician. What is it in float32?
 
 A float32 ends near 3.4 · 10³⁸. Everything larger is `inf`. So `exp` has a last number that it can digest, and it is not a large one. Guess it before you run the cell.
 """
@@ -141,6 +141,7 @@ A float32 ends near 3.4 · 10³⁸. Everything larger is `inf`. So `exp` has a l
 if __name__ == "__main__":
     for dtype in (np.float16, np.float32, np.float64):
         print(f"{np.dtype(dtype).name}: the largest number is {float(np.finfo(dtype).max):.3g}, exp overflows above {float(np.log(np.finfo(dtype).max)):.2f}")
+    print(f"exp(100) is about {np.exp(100.0):.1e}")
 
 # %% [markdown]
 """

@@ -6,7 +6,7 @@
 #     text_representation: {extension: .py, format_name: percent}
 #   kernelspec: {"display_name": "Python 3", "language": "python", "name": "python3"}
 #   language_info: {"name": "python"}
-#   tinytorch: {"module": "04_losses", "release": "88841760bb22d496"}
+#   tinytorch: {"module": "04_losses", "release": "caa2de198cd929ed"}
 # ---
 
 # %% [markdown]
@@ -132,20 +132,21 @@ if __name__ == "__main__":
 
 **Question.** A classifier is to be punished for giving the true class a small share. How small a share is twice as bad as another?
 
-The usual answer is the logarithm: the loss is `-log(share)`. A share of 1 costs 0, a half costs 0.69, a millionth costs 13.8. So let us take `log(softmax(scores))`, with the stable softmax of Module 02:
+The usual answer is the logarithm: the loss is `-log(share)`. Then a share of 1 costs nothing, and each share has its price, down to a millionth and below. So let us take `log(softmax(scores))`, with the stable softmax of Module 02:
 """
 
 # %%
 if __name__ == "__main__":
     from tinytorch.core.activations import softmax
 
+    print("cost of a share:", *[f"{share:g} costs {np.log(1 / share):.2f}," for share in (1, 0.5, 0.1, 1e-6)], "...")
     for scores in ([2.0, 1.0, 0.0], [200.0, 100.0, 0.0]):
         print(scores, "->", log(softmax(Tensor(scores))).data)
 
 # %% [markdown]
 """
 The second answer should be 0, -100, -200. The third class has a share of e⁻²⁰⁰, below the smallest float32: it became 0, its logarithm `-inf`, and the loss would be infinite. The share of the second class,
-e⁻¹⁰⁰, only just exists, with a digit or two, and its logarithm is off by 0.02. Do not compute the share at all.
+e⁻¹⁰⁰, only just exists, with a digit or two, and its logarithm is off in the second decimal. Do not compute the share at all.
 Take the logarithm of the formula on paper:
 
 ```

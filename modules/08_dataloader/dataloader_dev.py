@@ -6,7 +6,7 @@
 #     text_representation: {extension: .py, format_name: percent}
 #   kernelspec: {"display_name": "Python 3", "language": "python", "name": "python3"}
 #   language_info: {"name": "python"}
-#   tinytorch: {"module": "08_dataloader", "release": "3685b99f6699c201"}
+#   tinytorch: {"module": "08_dataloader", "release": "37f5b9547c2d8c13"}
 # ---
 
 # %% [markdown]
@@ -55,7 +55,7 @@ from tinytorch.core.tensor import Tensor
 **Question.** 1,797 pictures of digits, written by 13 people. Which of them may the network *not* see while it learns?
 
 The pictures are real. E. Alpaydin and C. Kaynak collected them in the 1990s; they have taught three generations of programs to read. Each was scanned at 32 by 32 dots, and every block of 4 by 4 dots became
-one pixel: a number from 0 to 16, how many of its dots had ink. The file is part of the package (45 kB), so nothing is downloaded. Given:
+one pixel: a number from 0 to 16, how many of its dots had ink. The file is part of the package, so nothing is downloaded. Given:
 """
 
 # %%

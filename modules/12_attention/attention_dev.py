@@ -6,7 +6,7 @@
 #     text_representation: {extension: .py, format_name: percent}
 #   kernelspec: {"display_name": "Python 3", "language": "python", "name": "python3"}
 #   language_info: {"name": "python"}
-#   tinytorch: {"module": "12_attention", "release": "7213e91e113ed6ad"}
+#   tinytorch: {"module": "12_attention", "release": "362980ae63d86646"}
 # ---
 
 # %% [markdown]
@@ -1230,7 +1230,7 @@ Yes: its weight is exactly 0, but 0 · NaN is NaN. "May be anything" means any f
 Their variance would be 1/d: all weights nearly equal, every output nearly the mean of all values, and hardly any slope to get away from that.
 </details>
 <details><summary>Scores need <code>Wq</code> and <code>Wk</code> only as a product. Why not learn that one matrix?</summary>
-The scores of a head are <code>x Wq Wkᵀ xᵀ</code>, and <code>Wq Wkᵀ</code> is a (D, D) matrix of rank dk at most. Two thin matrices hold 2 D dk numbers in place of D² (GPT-2 small: 98,304 in place of 589,824), and keys of dk numbers can be computed once and kept.
+The scores of a head are <code>x Wq Wkᵀ xᵀ</code>, and <code>Wq Wkᵀ</code> is a (D, D) matrix of rank dk at most. Two thin matrices hold 2 D dk numbers in place of D² (GPT-2 small: 2 · 768 · 64 in place of 768 · 768), and keys of dk numbers can be computed once and kept.
 </details>
 <details><summary>In a text without a mask, is the order of the words lost altogether?</summary>
 In the outputs of this layer, yes, unless positions were added to its input. With a causal mask a word knows at least how many came before it: a model can learn something about order from that alone.

@@ -6,7 +6,7 @@
 #     text_representation: {extension: .py, format_name: percent}
 #   kernelspec: {"display_name": "Python 3", "language": "python", "name": "python3"}
 #   language_info: {"name": "python"}
-#   tinytorch: {"module": "17_memoization", "release": "c6358ef8729a2dcb"}
+#   tinytorch: {"module": "17_memoization", "release": "83a78ca5a021c8b3"}
 # ---
 
 # %% [markdown]
@@ -342,7 +342,8 @@ def fits_into(tensor, dtype):
 class CacheBuffers:
     """The memory of a cache, and what it refuses: per layer keys and values (batch, num_heads, max_len, head_dim).
 
-    ``dtype``: a floating type. Made under ``shape_only()`` the arrays are hollow: right in size, nothing in memory.
+    ``dtype``: a floating type, else a ``TypeError``. Made under ``shape_only()`` the arrays are hollow: right in size,
+    nothing in memory.
     """
 
     def __init__(self, num_layers, batch, num_heads, max_len, head_dim, dtype=np.float32):
@@ -358,7 +359,7 @@ class CacheBuffers:
 
     @property
     def nbytes(self):
-        """Bytes of all buffers, full or not."""
+        """Return the bytes of all buffers, full or not."""
         return sum(array.nbytes for array in (*self.keys, *self.values))
 
     def room_for(self, count):
@@ -370,7 +371,10 @@ class CacheBuffers:
         return start, stop
 
     def checked_place(self, layer, key, value):
-        """Return (start, stop) of what ``layer`` is about to write; raise where turn, kind, shape or room are wrong."""
+        """Return (start, stop) of what ``layer`` is about to write.
+
+        ``TypeError``: no Tensor, or one that wants a gradient. ``ValueError``: out of turn, a wrong shape, no room.
+        """
         turn = sum(length > self.position for length in self._lengths)
         if isinstance(layer, bool) or not isinstance(layer, (int, np.integer)) or layer != turn:
             raise ValueError(f"layer {layer!r} wants to write, but it is the turn of layer {turn}, "
@@ -427,7 +431,7 @@ class KVCache(CacheBuffers):
 
     @property
     def position(self):
-        """How many tokens *every* layer holds: the place of the next one."""
+        """Return how many tokens *every* layer holds: the place of the next one."""
         raise NotImplementedError("KVCache.position: section 3, cell 8")
 
     def write(self, layer, key, value):
@@ -444,7 +448,7 @@ class KVCache(CacheBuffers):
         return tuple(kept)
 
     def truncate(self, length):
-        """Forget all but the first ``length`` tokens, and what only some layers have written; never more than held."""
+        """Forget all but ``length`` tokens and what only some layers have written; ``ValueError``: more than held."""
         if whole("length", length, 0) > self.position:
             raise ValueError(f"truncate to {length} tokens: the cache holds {self.position}; it can only forget")
         raise NotImplementedError("KVCache.truncate: section 3, cell 8")
@@ -556,7 +560,7 @@ class CachedAttention(Layer):
         self.attention, self.cache, self.layer = attention, cache, layer
 
     def forward(self, x, mask=None, is_causal=True):
-        """Attend from the new tokens to all so far; another mask, or none at all, is a ``ValueError``."""
+        """Return x (B, n, D) attended from the new tokens to all so far; another mask, or none, is a ``ValueError``."""
         if mask is not None or not is_causal:
             raise ValueError("a cached token was computed without the later ones; want is_causal=True and no mask")
         own = self.attention
@@ -650,7 +654,7 @@ class CachedPositions(Layer):
         self.positions, self.cache = positions, cache
 
     def forward(self, x):
-        """Add the rows of the next n places to x; ``ValueError`` when the cache has no room for them."""
+        """Return x with the rows of the next n places added; ``ValueError`` when the cache has no room for them."""
         raise NotImplementedError("CachedPositions.forward: section 4, cell 4")
 
 # %% nbgrader={"cell_type": "code", "grade": true, "grade_id": "test-cached-positions", "locked": true, "points": 6, "schema_version": 3, "solution": false, "task": false} tinytorch={"skill": "attention"}
@@ -683,7 +687,10 @@ By a copy whose attention and positions are exchanged, and whose weights are *sh
 # %%
 #| export
 def refuse_uncacheable(model):
-    """Raise ``TypeError`` unless ``model`` is a GPT whose attention and positions compute what the cached ones do."""
+    """Raise ``TypeError`` unless ``model`` is a GPT whose attention and positions compute what the cached ones do.
+
+    ``ValueError``: one without blocks.
+    """
     if not isinstance(model, GPT):
         raise TypeError(f"a {type(model).__name__} came; want a GPT of module 13")
     if not model.blocks:
@@ -826,6 +833,7 @@ class CachedGPT(TokenNotes):
     ``forward`` takes a whole text and reads only what it has not read before; ``read`` takes the next tokens.
     What is kept is right as long as the weights are: when they change, ``cache.truncate(0)``. One decoder serves one
     thread. Before it is profiled, let it read the text: its first call costs more than the same call again.
+    ``TypeError``: no GPT that can be cached. ``ValueError``: a ``max_len`` beyond the model's positions.
     """
 
     def __init__(self, model, batch=1, max_len=None, dtype=None):
@@ -929,12 +937,12 @@ Because the decoder is called like any model, with a whole text, Module 13's `ge
 # %%
 #| export
 def generate(model, prompt_tokens, max_new_tokens, temperature=1.0, rng=None):
-    """Continue a prompt, (T,) or (B, T), as module 13's ``generate``, reading each token once.
+    """Continue a prompt, (T,) or (B, T), as module 13's ``generate``, reading each token once; it returns the same.
 
     The same arguments, checks, random numbers and results. Logits agree up to rounding, so tokens are the same unless
     a draw falls within a rounding error of the border between two, or, at temperature 0, the two best tie within it.
     Once the text is longer than ``model.max_seq_len`` the window slides, positions are absolute, and each token costs a
-    whole window, as without a cache.
+    whole window, as without a cache. ``TypeError``: no GPT that can be cached.
     """
     refuse_uncacheable(model)
     batch, length = np.atleast_2d(prompt_ids(prompt_tokens, model.vocab_size)).shape

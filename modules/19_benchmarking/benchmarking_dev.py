@@ -6,7 +6,7 @@
 #     text_representation: {extension: .py, format_name: percent}
 #   kernelspec: {"display_name": "Python 3", "language": "python", "name": "python3"}
 #   language_info: {"name": "python"}
-#   tinytorch: {"module": "19_benchmarking", "release": "63ce23397f9556fb"}
+#   tinytorch: {"module": "19_benchmarking", "release": "c5b1e9e03deda88d"}
 # ---
 
 # %% [markdown]
@@ -340,7 +340,10 @@ def level(confidence):
 #| export
 @lru_cache(maxsize=1024, typed=True)
 def t_factor(confidence, df):
-    """Return the t for which ``t_coverage(t, df)`` is ``confidence``: 12.706 for 0.95 and 1, near 1.96 for many."""
+    """Return the t for which ``t_coverage(t, df)`` is ``confidence``: 12.706 for 0.95 and 1, near 1.96 for many.
+
+    ``ValueError``: a confidence not above 0 and at most 0.999999, ``df`` below 1, or a ``t_coverage`` that stays low.
+    """
     confidence, df = level(confidence), whole("df", df, 1)
     low, high = 0.0, 1.0
     while t_coverage(high, df) < confidence:
@@ -383,7 +386,7 @@ def mean_interval(samples, confidence=0.95):
 
     None for one sample, which says nothing of spread. It is right, for any n from 2, where samples are independent and
     normal; means of skewed samples need more of them, and samples that hang together (latencies of one run) are
-    covered too rarely by any n. Source: Student (W. S. Gosset), 1908.
+    covered too rarely by any n. It has the unit of the samples. Source: Student (W. S. Gosset), 1908.
     """
     samples, confidence = numbers("samples", samples), level(confidence)
     raise NotImplementedError("mean_interval: section 3, cell 7")
@@ -507,7 +510,8 @@ def accuracy_interval(right, total, confidence=0.95):
     """Return (low, high), Wilson's interval of a share of which ``right`` of ``total`` were seen; inside 0 to 1.
 
     0 of n begins at exactly 0, n of n ends at exactly 1, and neither has no width. It covers ``confidence`` on average
-    over all chances p, and less with p near 0 or 1 (95 % becomes 85 % at worst for 20). Source: Wilson, 1927.
+    over all chances p, and less with p near 0 or 1 (95 % becomes 85 % at worst for 20). ``ValueError``: more right
+    than there are. Source: Wilson, 1927.
     """
     total, right, confidence = whole("total", total, 1), whole("right", right, 0), level(confidence)
     if not right <= total <= 2**53:
@@ -639,10 +643,14 @@ def difference_interval(only_first, only_second, total, confidence=0.95):
 def paired_accuracy(right_first, right_second, confidence=0.95):
     """Compare two models on the same examples: (N,) booleans each, True where the model was right.
 
-    Keys: only_first, only_second (examples that one of the two alone got right), difference (second minus first, a
-    share), interval (of it, see ``difference_interval``), p_value (McNemar's test, 1947, in its exact form: the sign
-    test on the examples on which they differ). Two methods: where few examples differ, p_value is the more cautious
-    one, and may be above 0.05 although the interval leaves out 0.
+    Keys:
+        only_first, only_second: counts of examples that one of the two alone got right.
+        difference: second minus first, a share of all, -1 to 1.
+        interval: (low, high) of it, see ``difference_interval``.
+        p_value: McNemar's test, 1947, in its exact form: the sign test on the examples on which they differ.
+
+    Two methods: where few examples differ, p_value is the more cautious one, and may be above 0.05 although the
+    interval leaves out 0. ``ValueError``: two lengths. ``TypeError``: no booleans.
     """
     first, second = marks("right_first", right_first), marks("right_second", right_second)
     if len(first) != len(second):
@@ -702,8 +710,11 @@ Ask each of the two dicts once and keep it: asked twice for median and interval,
 def measure_model(profiler, model, x, warmup=10, iterations=100):
     """Measure one model on one batch x (B, ...) with Module 14's Profiler; return a dict, units in the names.
 
-    Keys: parameters, parameter_bytes, peak_bytes (of one pass), flops (of one example), latency_ms (median of a call),
-    latency_interval (of the median; None under six samples), times_ms (the samples), samples_are, warnings, workload.
+    Keys:
+        parameters, flops: a count; FLOPs of one example.
+        parameter_bytes, peak_bytes: bytes of the weights, and at the peak of one pass.
+        latency_ms, latency_interval: median ms of a call; (low, high) of it, ms, None under six samples.
+        times_ms, samples_are, warnings, workload: of ``latency_statistics``.
     """
     raise NotImplementedError("measure_model: section 5, cell 1")
 
@@ -761,10 +772,16 @@ Now the comparison around it, given. A `ModelResult` is plain data: numbers, lis
 class ModelResult:
     """What a benchmark found of one model: plain data; ``to_dict()`` is strict JSON. None: it was not measured.
 
-    The first keys are those of ``measure_model``. accuracy, accuracy_interval, right, total: of the labelled examples.
-    ratio, ratio_interval, resolvable, verdict, rounds, seed, outputs_equal: time against the baseline's, from shuffled
-    pairs (``compare``); the baseline has 1.0 and the verdict "baseline". paired: ``paired_accuracy`` of the baseline
-    and this model.
+    Attributes:
+        name: of the model.
+        parameters, flops: a count; FLOPs of one example.
+        parameter_bytes, peak_bytes: bytes of the weights, and at the peak of one pass.
+        latency_ms, latency_interval: median ms of a call; (low, high) of it, ms.
+        times_ms, samples_are, warnings, workload: of ``latency_statistics``; times_ms are the samples, ms.
+        ratio, ratio_interval, resolvable, verdict, rounds, seed, outputs_equal: time against the baseline's, from
+            shuffled pairs (``compare``); the baseline has 1.0 and the verdict "baseline".
+        right, total, accuracy, accuracy_interval: of the labelled examples: counts, and shares from 0 to 1.
+        paired: ``paired_accuracy`` of the baseline and this model.
     """
 
     name: str
@@ -800,7 +817,11 @@ class ModelResult:
 
 
 def right_or_wrong(model, inputs, labels):
-    """Return (N,) booleans: whether the largest of model(inputs) (N, C) is at the label; labels (N,) whole numbers."""
+    """Return (N,) booleans: whether the largest of model(inputs) (N, C) is at the label; labels (N,) whole, any array.
+
+    ``TypeError``: the model gave no Tensor. ``ValueError``: no (N, C), no finite scores, labels not whole or beyond C.
+    """
+    labels = class_numbers(labels, np.size(labels))
     with untouched(model), no_grad():
         scores = model(inputs)
     if not isinstance(scores, Tensor):
@@ -868,6 +889,7 @@ class Benchmark:
     (``rtol``, ``atol``, ``decision``: as for ``compare``), unless ``may_differ`` says that these are different models:
     then labels must say how good each is, and shapes and types alone are compared. All is measured in evaluation mode,
     without gradients, by ``profiler`` (a ``Profiler``; its clock is the only one). Models are left as they were.
+    ``TypeError``: arguments of another kind, or empty. ``ValueError``: labels, ``batch`` or ``may_differ`` do not fit.
     """
 
     DIFFERENT = 1e300  # an atol that any finite number is within
@@ -893,8 +915,11 @@ class Benchmark:
     def against_baseline(self, name, rounds=None, seed=None):
         """Time a model against the baseline in the mode they are in; return a dict of the fields of ``ModelResult``.
 
-        Keys: ratio, ratio_interval, resolvable, verdict, rounds, seed, outputs_equal, warnings. Raises
-        ``ValueError``, which names the model, where its outputs do not agree with the baseline's.
+        Keys:
+            ratio, ratio_interval, resolvable, verdict, rounds, seed, outputs_equal, warnings: as there.
+
+        Raises:
+            ValueError: its outputs do not agree with the baseline's; the model is named.
         """
         baseline, x = next(iter(self.models.values())), self.inputs[:self.batch]
         try:
@@ -908,7 +933,11 @@ class Benchmark:
                 "outputs_equal": "not asked" if self.may_differ else found["outputs_equal"]}
 
     def run(self, warmup=10, iterations=100, *, rounds=None, seed=None):
-        """Measure all models and return a list of ``ModelResult``, in the order given."""
+        """Measure all models and return a list of ``ModelResult``, in the order given.
+
+        ``warmup``, ``iterations``: of ``latency_statistics``; ``rounds``, ``seed``: of ``compare``. ``ValueError``:
+        outputs that do not agree.
+        """
         results, first = [], None
         for name, model in self.models.items():
             with no_grad(), in_mode(list(self.models.values()), False):
@@ -953,7 +982,7 @@ The second was refused, and nothing was timed. Now all five, honestly called dif
 # %%
 #| export
 def brief(value):
-    """Write a ratio with two decimals, a small one with two digits, so that none looks like 0; None as ``?``."""
+    """Write a ratio, a value, with two decimals, a small one with two digits, so that none looks 0; None as ``?``."""
     return "?" if value is None else f"{value:.2f}" if value >= 0.1 else f"{value:.2g}"
 
 
@@ -1030,7 +1059,7 @@ Into logarithms, average, and back.
 # %% nbgrader={"cell_type": "code", "grade": false, "grade_id": "geometric-mean", "locked": false, "schema_version": 3, "solution": true, "task": false}
 #| export
 def geometric_mean(ratios):
-    """Return the geometric mean of positive ratios: the n-th root of their product, by logarithms."""
+    """Return the geometric mean of ratios, the n-th root of their product; ``ValueError`` unless all are above 0."""
     ratios = numbers("ratios", ratios)
     if min(ratios) <= 0:
         raise ValueError(f"a ratio is {min(ratios)}; want ratios above 0")
@@ -1054,7 +1083,7 @@ if __name__ == "__main__":
 #| export
 @dataclass(frozen=True)
 class SuiteResult:
-    """What a suite found: {case: list of ``ModelResult``}, and the machine it ran on."""
+    """What a suite found: ``cases``, {case: list of ``ModelResult``}, and ``environment``, the machine it ran on."""
 
     cases: dict
     environment: dict
@@ -1074,7 +1103,10 @@ class SuiteResult:
 
 
 class BenchmarkSuite:
-    """Several benchmarks of the same models, by name: other batch sizes, other inputs."""
+    """Several benchmarks of the same models, {name: ``Benchmark``}: other batch sizes, other inputs.
+
+    ``TypeError``: no such dict. ``ValueError``: benchmarks of other models, or in another order.
+    """
 
     def __init__(self, benchmarks):
         if not isinstance(benchmarks, Mapping) or not benchmarks:
@@ -1091,7 +1123,7 @@ class BenchmarkSuite:
         self.benchmarks = dict(benchmarks)
 
     def run(self, warmup=10, iterations=100, *, rounds=None, seed=None):
-        """Run every benchmark and return a ``SuiteResult``."""
+        """Run every benchmark and return a ``SuiteResult``; warmup, iterations, rounds, seed as for a ``Benchmark``."""
         return SuiteResult({case: one.run(warmup, iterations, rounds=rounds, seed=seed)
                             for case, one in self.benchmarks.items()}, environment())
 
@@ -1110,7 +1142,7 @@ if __name__ == "__main__":
 
 # %% [markdown]
 """
-Look at `wide`, with 8 times the FLOPs of `base`, and at `deep`, with 1.2 times. Which of them is slower depends on the batch, and the mean of both columns describes neither. A summary is for ranking long lists; a decision is made on the workload you have.
+Look at `wide`, with eight times the FLOPs of `base` (the table of section 1), and at `deep`, with a quarter more. Which of them is slower depends on the batch, and the mean of both columns describes neither. A summary is for ranking long lists; a decision is made on the workload you have.
 
 ## 7. The front
 
@@ -1143,7 +1175,10 @@ of costs.
 # %%
 #| export
 def costs_of(place, point, smaller, larger):
-    """Return a point's quantities as a tuple in which smaller is better everywhere: what should be large, negated."""
+    """Return a point's quantities as a tuple in which smaller is better everywhere: what should be large, negated.
+
+    ``ValueError``: no keys, or a value that is no number. ``TypeError``: a point that is no dict.
+    """
     if not all(isinstance(keys, (tuple, list)) for keys in (smaller, larger)) or not (smaller or larger):
         raise ValueError(f"smaller is {smaller!r} and larger is {larger!r}; want tuples of keys, at least one in all")
     if not isinstance(point, Mapping):
@@ -1304,7 +1339,7 @@ It means that twelve coins cannot tell. The interval of the difference says what
 They were taken one after the other: section 1. The ratio comes from pairs, and where it disagrees with the two medians, believe the pairs.
 </details>
 <details><summary>The times are those of this machine, alone, warm. What would a service need besides?</summary>
-Percentiles under load: p99 needs 368 single calls (Module 14), and requests that arrive while others wait. A median of a quiet machine says nothing about a queue.
+Percentiles under load: p99 needs hundreds of single calls (Module 14 says how many), and requests that arrive while others wait. A median of a quiet machine says nothing about a queue.
 </details>
 
 `tito test benchmarking` checks the module; once all of it passes, `tito module complete benchmarking` puts what you wrote into the package, and later modules run on your code. Next: Module 20, everything in one pipeline, under a budget, with a report that others can check.

@@ -6,7 +6,7 @@
 #     text_representation: {extension: .py, format_name: percent}
 #   kernelspec: {"display_name": "Python 3", "language": "python", "name": "python3"}
 #   language_info: {"name": "python"}
-#   tinytorch: {"module": "20_capstone", "release": "e91f7d2e924b5b4a"}
+#   tinytorch: {"module": "20_capstone", "release": "1c972d3302fd0741"}
 # ---
 
 # %% [markdown]
@@ -1619,7 +1619,7 @@ if __name__ == "__main__":
 
 # %% [markdown]
 """
-**Transfer.** GPT-2 small has 124,439,808 parameters, in float32. Its `Linear` layers go to int8, one byte for four. **Guess:** how many times smaller does the whole model get? And what does one token cost after 1,023 others, with and without a cache? Nothing below is computed: the models are built on shapes.
+**Transfer.** GPT-2 small keeps its parameters in float32. Its `Linear` layers go to int8, one byte for four. **Guess:** how many times smaller does the whole model get? And what does one token cost after 1,023 others, with and without a cache? Nothing below is computed: the models are built on shapes.
 """
 
 # %%

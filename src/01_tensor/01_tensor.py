@@ -133,7 +133,7 @@ test_as_array()
 # %% [markdown]
 """
 **What if** you pass a list of booleans? Guess, then change the cell above and look. For a real model: 7 billion parameters
-weigh 26 GB in float32 and 6.5 GB in int8, *if* the framework keeps them int8.
+in int8 weigh a quarter of what they weigh in float32, *if* the framework keeps them int8.
 """
 
 # %%

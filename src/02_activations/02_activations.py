@@ -125,7 +125,7 @@ measure that.
 
 ## 2. exp and log: where floats end
 
-**Question.** `exp(100)` is about 2.7 · 10⁴³, an ordinary number for a mathematician. What is it in float32?
+**Question.** `exp(100)` is an ordinary number for a mathematician. What is it in float32?
 
 A float32 ends near 3.4 · 10³⁸. Everything larger is `inf`. So `exp` has a last number that it can digest, and it is not a large one. Guess it before you run the cell.
 """
@@ -133,6 +133,7 @@ A float32 ends near 3.4 · 10³⁸. Everything larger is `inf`. So `exp` has a l
 # %%
 for dtype in (np.float16, np.float32, np.float64):
     print(f"{np.dtype(dtype).name}: the largest number is {float(np.finfo(dtype).max):.3g}, exp overflows above {float(np.log(np.finfo(dtype).max)):.2f}")
+print(f"exp(100) is about {np.exp(100.0):.1e}")
 
 # %% [markdown]
 """

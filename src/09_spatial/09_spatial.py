@@ -65,7 +65,7 @@ Not 32 by 32: at the right edge it would hang out. In one direction, with a pict
  stop 1       ■   ■   ■           3 of them
  stop 2         ■   ■   ■
 
-          0 0 1 2 3 4 5 6 0       padding 1: a frame of zeros on *both* sides, so that the window may begin outside. 7 of them
+          0 0 1 2 3 4 5 6 0       padding 1: a frame of zeros on both sides, so that the window may begin outside. 7 of them
 ```
 
 Every size may be one number for both directions, or two: (rows, columns). Given is `pair`, which makes two of one and refuses what is no whole number:
@@ -1421,6 +1421,7 @@ What did the network look for, when neighbours were neighbours? Its first sixtee
 
 # %%
 figure, axes = plt.subplots(2, 8, figsize=(10, 2.8), layout="constrained")
+figure.suptitle("What the first layer learned to look for: sixteen windows")
 limit = np.abs(cnn.layers[0].weight.data).max()
 for axis, window in zip(axes.flat, cnn.layers[0].weight.data[:, 0]):
     axis.imshow(window, cmap="RdBu_r", vmin=-limit, vmax=limit)

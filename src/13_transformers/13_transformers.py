@@ -1198,7 +1198,7 @@ for digits in ([7, 2, 9, 4], [7, 2, 9, 4, 1], [7, 2, 9, 4, 1, 8]):
 """
 It has learned places, not reversing, because places were enough for everything it was shown. (With six digits it meets a second difficulty: the text is longer than the ten tokens it can read.) A perfect score says how it does on texts *like those it was trained on*. A model learns the exercise, not what you meant by it.
 
-**What if** the norms stand on the road? Now both kinds of section 3 are trained, eight blocks deep, on three digits, from one seed, at one rate, without warm-up (some seconds). Guessing has a loss of log 10 = 2.303.
+**What if** the norms stand on the road? Now both kinds of section 3 are trained, eight blocks deep, on three digits, from one seed, at one rate, without warm-up (some seconds). Guessing has a loss of log 10.
 """
 
 # %%
@@ -1216,6 +1216,7 @@ for name, kind in (("pre-norm", TransformerBlock), ("post-norm", PostNormCausal)
     model.blocks = [kind(16, 2, dropout_prob=0.0, rng=rng) for _ in range(8)]
     losses = train(model, reversals(80 * 16, rng, 3), rate=0.01, batch=16)
     print(f"{name:>9}: loss", "  ".join(f"{loss:.3f}" for loss in losses[::13]), f" last {losses[-1]:.3f}")
+print(f" guessing: {log(10):.3f}")
 
 # %% [markdown]
 """
@@ -1333,7 +1334,7 @@ if my_text:
 # %% [markdown]
 """
 <details><summary>What to expect</summary>
-A short text is learned by heart: what was read costs little, what was not costs more and more, the longer you train. More text closes the gap, more steps on the same text widen it. The words it writes come first, then how they follow each other, last of all a sense; for that, 27,000 parameters and 32 characters of memory are too few.
+A short text is learned by heart: what was read costs little, what was not costs more and more, the longer you train. More text closes the gap, more steps on the same text widen it. The words it writes come first, then how they follow each other, last of all a sense; for that, a model of this size with 32 characters of memory is too small.
 </details>
 
 The prompt may hold only characters that the text has. Outside this notebook, once the module is exported, everything but the three short functions above is imported: `from tinytorch.core.transformers import GPT, next_token_pairs`.

@@ -263,8 +263,8 @@ def storage(array):
 def shown_twice(storages):
     """Return how many numbers distinct storages show again: 0 unless there is, say, a packed weight and a slice of it.
 
-    Memories of different item sizes are taken to be apart. Hollow arrays have no addresses: where one is as large as
-    all others at its place together, they are its slices.
+    ``storages``: what ``storage`` gives, each once. Memories of different item sizes are taken to be apart. Hollow
+    arrays have no addresses: where one is as large as all others at its place together, they are its slices.
     """
     again, clusters = 0, {}  # {bytes of one: [end, storages that overlap so far]}
     for one in sorted(storages):
@@ -306,7 +306,7 @@ Models come in many forms, and not all of them are layers: some have only `param
 # %%
 #| export
 def things_in(model):
-    """Return the model and everything reachable from it by attribute, list or dict, each object once."""
+    """Return a list of the model and everything reachable from it by attribute, list or dict, each object once."""
     seen, todo = {}, [model]
     while todo:
         thing = todo.pop()
@@ -368,10 +368,13 @@ Total length of the distinct words in a text: <code>lengths = {word.lower(): len
 # %% nbgrader={"grade": false, "grade_id": "count-parameters", "solution": true}
 #| export
 def count_parameters(model, trainable_only=False):
-    """Return how many numbers the model owns: each memory once, however many tensors, layers or views share it.
+    """Return how many numbers the model owns (a count), each memory once, however many tensors or views share it.
 
     ``trainable_only`` leaves out frozen weights (``requires_grad=False``). A bare Tensor, or a model without
     parameters, has 0. Example: ``count_parameters(Linear(128, 64))`` is 128 * 64 + 64 = 8,256.
+
+    Raises:
+        TypeError: ``parameters()`` of an object that is no layer gives neither a list nor a dict.
     """
     ### BEGIN SOLUTION
     sizes_by_storage = {}
@@ -465,6 +468,7 @@ comes from it. **Ours: one multiply-add is 2 FLOPs**, printed with every result:
 
 # %%
 #| export
+#: What a FLOP is here.
 CONVENTION = ("one multiply-add is 2 FLOPs, bias free; other arithmetic 1 per output element, "
               "reductions 1 per input element; views, gathers, selections and copies 0")
 
@@ -499,7 +503,12 @@ Sizes come from people, so they are checked once, here. Given: `sizes` for a sha
 # %%
 #| export
 def sizes(what, shape, rank=None):
-    """Return ``shape`` as a tuple of positive ints; ``TypeError`` or ``ValueError`` in one sentence otherwise."""
+    """Return ``shape`` as a tuple of positive ints; ``what`` is the name that an error uses.
+
+    Raises:
+        TypeError: no tuple or list, or a size that is no integer.
+        ValueError: no axis, a size below 1, other than ``rank`` axes (where given), or 2**60 elements and more.
+    """
     if not isinstance(shape, (tuple, list)):
         came = "a Tensor; give its .shape" if isinstance(shape, Tensor) else repr(shape)
         raise TypeError(f"{what} is {came}; want a tuple of sizes, like (32, 784)")
@@ -535,6 +544,10 @@ def matmul_flops(a_shape, b_shape):
     """Return the FLOPs of ``a @ b``, 2 per multiply-add: (..., m, k) @ (..., k, n) -> (..., m, n).
 
     Leading axes broadcast; a one-axis operand is a vector. Example: ``matmul_flops((2, 3), (3, 4))`` is 48.
+
+    Raises:
+        TypeError: a shape is no tuple of integers.
+        ValueError: the inner sizes differ, the leading axes do not broadcast, or a size is below 1.
     """
     a, b = sizes("a_shape", a_shape), sizes("b_shape", b_shape)
     ### BEGIN SOLUTION
@@ -582,6 +595,10 @@ def linear_flops(input_shape, out_features):
     """Return the FLOPs of a linear layer on the whole input: (..., in) -> (..., out_features); the bias is free.
 
     Every position counts: all leading axes are rows. Example: ``linear_flops((32, 128), 64)`` is 524,288.
+
+    Raises:
+        TypeError: a size is no integer, or ``input_shape`` no tuple.
+        ValueError: a size is below 1.
     """
     shape, out_features = sizes("input_shape", input_shape), positive("out_features", out_features)
     ### BEGIN SOLUTION
@@ -679,6 +696,10 @@ def conv2d_flops(input_shape, out_channels, kernel_size, stride=1, padding=0, di
 
     Sizes may be one integer or (height, width); padded pixels count, as the hardware multiplies them.
     Example: ``conv2d_flops((1, 3, 32, 32), 16, 3)`` is 777,600.
+
+    Raises:
+        TypeError: a size is no integer.
+        ValueError: other than four axes, a kernel that reaches over the padded image, or groups that do not divide.
     """
     batch, channels, *image = sizes("input_shape", input_shape, rank=4)
     kernel, stride = pair("kernel_size", kernel_size), pair("stride", stride)
@@ -761,6 +782,10 @@ def attention_flops(batch, length, embed_dim, heads):
     """Return the contraction FLOPs of multi-head self-attention on (batch, length, embed_dim), projections included.
 
     The layer is that of Vaswani and others, 2017. Example: ``attention_flops(1, 10, 64, 4)`` is 353,280.
+
+    Raises:
+        TypeError: a size is no integer.
+        ValueError: a size is below 1, or ``heads`` does not divide ``embed_dim``.
     """
     batch, length, dim = positive("batch", batch), positive("length", length), positive("embed_dim", embed_dim)
     heads = positive("heads", heads)
@@ -814,7 +839,7 @@ print(f"at width 768 the two products overtake the four projections beyond {long
 
 # %% [markdown]
 """
-<details><summary>Reflect: a paper says ResNet-50 has 4.1 GFLOPs. Your formula gives 8.2. Who is right?</summary>
+<details><summary>Reflect: a paper says how many GFLOPs ResNet-50 has. Your formulas give twice as many. Who is right?</summary>
 Both count the same work; the paper counts multiply-adds. Always ask which, before you compare.
 </details>
 <details><summary>Why does doubling the number of heads cost nothing, and why does it still take longer on a real machine?</summary>
@@ -866,15 +891,18 @@ first, because cells are run again. Given:
 
 # %%
 #| export
-FLOPS: dict = {}  # op -> rule(out_shape, *in_shapes, **attrs) -> int
-CONTRACTIONS: set = set()  # the ops that multiply and add: linear, matmul, ...
+FLOPS: dict = {}  #: {op: ``rule(out_shape, *in_shapes, **attrs) -> int``}, in FLOPs
+CONTRACTIONS: set = set()  #: the ops that multiply and add: linear, matmul, ...
 
 
 def flops(operation, contraction=False):
-    """Register the cost rule of an op: ``@flops(my_op)`` above ``rule(out_shape, *in_shapes, **attrs) -> int``.
+    """Register an op's cost rule, in FLOPs: ``@flops(my_op)`` above ``rule(out_shape, *in_shapes, **attrs) -> int``.
 
-    ``contraction`` marks an op that multiplies and adds. A second rule from the same module replaces the first;
-    from another module it is a ``ValueError``.
+    ``contraction`` marks an op that multiplies and adds. A second rule from the same module replaces the first.
+
+    Raises:
+        TypeError: ``operation`` is no op.
+        ValueError: another module has given this op its rule.
     """
     if not isinstance(operation, Op):
         raise TypeError(f"flops: a {type(operation).__name__} came; want an op")
@@ -896,7 +924,11 @@ def _costs_nothing(out_shape, *in_shapes, **attrs):
 
 
 def free(*operations):
-    """Register ops that only move, view or select: they cost 0 FLOPs, and that is known, not forgotten."""
+    """Register ops that only move, view or select: they cost 0 FLOPs, and that is known, not forgotten.
+
+    Raises:
+        ValueError: an op has a cost rule already.
+    """
     for operation in operations:
         if FLOPS.get(operation, _costs_nothing).__name__ != _costs_nothing.__name__:
             raise ValueError(f"{operation.name}: it has a cost rule, in {FLOPS[operation].__module__}")
@@ -904,7 +936,7 @@ def free(*operations):
 
 
 def is_contraction(operation):
-    """Say whether an op multiplies and adds (linear, matmul, convolutions): the subtotal papers quote."""
+    """Say whether an op multiplies and adds (linear, matmul, convolutions): the subtotal papers quote. A bool."""
     return operation in CONTRACTIONS
 
 # %% [markdown]
@@ -921,25 +953,25 @@ Given: the rules that price all arithmetic of modules 01 to 05. They receive sha
 # %%
 #| export
 def per_output(out_shape, *in_shapes, **attrs):
-    """Price elementwise arithmetic: 1 per output element."""
+    """Price elementwise arithmetic in FLOPs: 1 per output element."""
     return prod(out_shape)
 
 
 def per_input(out_shape, a, *others, **attrs):
-    """Price a reduction: 1 per input element."""
+    """Price a reduction in FLOPs: 1 per input element."""
     return prod(a)
 
 # %%
 #| export
 @flops(ops.matmul, contraction=True)
 def matmul_cost(out_shape, a, b):
-    """Price a matrix product: 2 per multiply-add."""
+    """Price a matrix product in FLOPs: 2 per multiply-add; a (..., m, k), b (..., k, n)."""
     return 2 * a[-1] * prod(out_shape)
 
 
 @flops(linear, contraction=True)
 def linear_cost(out_shape, x, weight, bias=None):
-    """Price a linear layer: 2 per multiply-add, the bias free."""
+    """Price a linear layer in FLOPs: 2 per multiply-add, the bias free; x (..., in), weight (in, out)."""
     return 2 * x[-1] * prod(out_shape)
 
 # %% [markdown]
@@ -968,29 +1000,29 @@ the *output*, and only adds them up along other axes; so one count serves all th
 #| export
 @flops(spatial.conv2d, contraction=True)
 def conv2d_cost(out_shape, x, weight, *bias, **how):
-    """Price a convolution: 2 per multiply-add, the bias free; weight (out_channels, C/groups, kh, kw)."""
+    """Price a convolution in FLOPs: 2 per multiply-add, the bias free; weight (out_channels, C/groups, kh, kw)."""
     return 2 * prod(out_shape) * prod(weight[1:])
 
 
 @flops(spatial.conv2d_input_gradient, contraction=True)
 def conv2d_input_gradient_cost(out_shape, g, weight, **how):
-    """Price the way back to the image: the products of the forward pass again, ``g`` has the output's shape."""
+    """Price the way back to the image in FLOPs: the products of the forward pass; ``g`` has its output's shape."""
     return conv2d_cost(g, out_shape, weight)
 
 
 @flops(spatial.conv2d_weight_gradient, contraction=True)
 def conv2d_weight_gradient_cost(out_shape, g, x, **how):
-    """Price the way back to the weight, which has ``out_shape``: the products of the forward pass once more."""
+    """Price the way back to the weight (``out_shape``) in FLOPs: the products of the forward pass once more."""
     return conv2d_cost(g, x, out_shape)
 
 
 def pool_cost(out_shape, *in_shapes, kernel, **how):
-    """Price pooling: 1 per element of each window, and there is a window for each element of the output."""
+    """Price pooling in FLOPs: 1 per element of each window, and a window for each element of the output."""
     return prod(out_shape) * prod(kernel)
 
 
 def pool_back_cost(out_shape, g, *others, kernel, **how):
-    """Price the way back through a pooling: the same windows, one for each element of ``g``."""
+    """Price the way back through a pooling in FLOPs: the same windows, one for each element of ``g``."""
     return prod(g) * prod(kernel)
 
 
@@ -1018,7 +1050,7 @@ Given, *skip on first reading*: a second, shorter list, `INSIDE`. A convolution,
 # %%
 #| export
 class Inside(NamedTuple):
-    """What happens inside an op: elements of temporaries written and read, products, pieces one at a time, steps."""
+    """What happens inside an op: counts of temporary elements moved, products, pieces one at a time, steps."""
 
     elements: int = 0
     products: int = 1
@@ -1050,7 +1082,8 @@ def _pool_inside(out_shape, *in_shapes, kernel, **how):
 
 # %%
 #| export
-INSIDE: dict = {  # op -> rule(out_shape, *in_shapes, **attrs) -> Inside
+#: {op: ``rule(out_shape, *in_shapes, **attrs) -> Inside``}
+INSIDE: dict = {
     ops.matmul: _matmul_inside, spatial.conv2d: _conv2d_inside,
     spatial.conv2d_input_gradient: lambda out, g, weight, size, **how: _conv2d_inside(g, out, weight, **how),
     spatial.conv2d_weight_gradient: lambda out, g, x, kernel, **how: _conv2d_inside(g, x, out, **how),
@@ -1062,13 +1095,13 @@ INSIDE: dict = {  # op -> rule(out_shape, *in_shapes, **attrs) -> Inside
 
 
 def inside(event):
-    """Return what is known about the inside of the op of an event."""
+    """Return the ``Inside`` of the op of an ``OpEvent``: what is known of it; nothing extra where nothing is."""
     rule = INSIDE.get(event.op)
     return Inside() if rule is None else rule(event.out_shape, *event.in_shapes, **event.attrs)
 
 
 def event_bytes(event):
-    """Return the bytes one op moves: inputs read, output written, and temporaries written and read."""
+    """Return the bytes one op (an ``OpEvent``) moves: inputs read, output written, temporaries written and read."""
     elements = prod(event.out_shape) + sum(map(prod, event.in_shapes))
     extra = inside(event).elements
     return event.num_bytes + (extra * event.num_bytes // elements if extra and elements else 0)
@@ -1177,12 +1210,16 @@ def _taking_turns(longest_s=300):
 def untouched(model):
     """Leave the model as it was, whatever happens inside: attributes, lists, running statistics, gradients, randomness.
 
-    Gradients are put aside (``grad`` is None inside) and come back after. The *contents* of weights are not copied:
-    a forward that writes into its own weights is not undone. NumPy's warnings about NaN and inf are off inside: what
-    the data holds is the caller's affair, not the instrument's. The room is private: no listener outside hears what
-    happens inside, so a model that is measured while it is being measured does not count the inner instrument's
-    calls as its own. Threads take turns: two instruments at once would spoil each other's numbers, and what each
-    takes down and puts back.
+    ``with untouched(model): ...``. Gradients are put aside (``grad`` is None inside) and come back after. The
+    *contents* of weights are not copied: a forward that writes into its own weights is not undone. NumPy's warnings
+    about NaN and inf are off inside: what the data holds is the caller's affair, not the instrument's.
+
+    The room is private: no listener outside hears what happens inside, so a model that is measured while it is being
+    measured does not count the inner instrument's calls as its own. Threads take turns: two instruments at once would
+    spoil each other's numbers, and what each takes down and puts back.
+
+    Raises:
+        RuntimeError: another thread has been measuring for 300 seconds.
     """
     with _taking_turns():
         yield from _left_as_it_was(model)
@@ -1237,9 +1274,12 @@ Two more things are given. `forward_of(model)` finds what to call, and refuses i
 # %%
 #| export
 def forward_of(model):
-    """Return a function from input to output of the model; ``ValueError`` when it has no forward to run.
+    """Return a function from input to output of the model; it raises ``TypeError`` when forward returns no Tensor.
 
-    The function raises ``TypeError`` when forward returns no Tensor (several, in a tuple, list or dict, are fine).
+    Several Tensors, in a tuple, list or dict, are fine. A bare Tensor lets its input pass.
+
+    Raises:
+        ValueError: the model has no forward to run, or is a class.
     """
     kind = type(model).__name__
     if isinstance(model, Tensor):
@@ -1268,7 +1308,7 @@ class Heard:
         self.events, self.calls, self.output, self.dtype = [], {}, None, None
 
     def op(self, event):
-        """Note one event."""
+        """Note one ``OpEvent``, at the end of ``events``."""
         self.events.append(event)
 
     def scope(self, opened, entry, time_ns):
@@ -1298,7 +1338,11 @@ One <code>with</code> line of four context managers; <code>listen(heard.op, hear
 # %% nbgrader={"grade": false, "grade_id": "run-on-shapes", "solution": true}
 #| export
 def run_on_shapes(model, input_shape, dtype=np.float32):
-    """Run the model's forward once on shapes only; return what was ``Heard``. Nothing is computed or left changed."""
+    """Run the model's forward once on shapes only; return what was ``Heard``. Nothing is computed or left changed.
+
+    Raises:
+        ValueError: the model has no forward; whatever else the model raises passes through.
+    """
     heard, run = Heard(), forward_of(model)
     ### BEGIN SOLUTION
     heard.dtype = np.dtype(dtype)
@@ -1355,7 +1399,7 @@ def _run_as_wanted(model, shape):
 # %%
 #| export
 def stretches(events, batch):
-    """Return how many ops stretched a first axis of 1 to ``batch``: is there a batch written into the model?"""
+    """Return how many ops stretched a first axis of 1 to ``batch`` (a count): is a batch written into the model?"""
     wide = [event for event in events if batch > 1 and event.out_shape[:1] == (batch,)]
     return sum({1, batch} <= {shape[0] for shape in event.in_shapes if len(shape) == len(event.out_shape)}
                for event in wide)
@@ -1364,7 +1408,8 @@ def stretches(events, batch):
 def one_sample(model, input_shape):
     """Return (events, samples): a run on shapes with the first axis 1 or, where the model cannot, as shaped.
 
-    It cannot where it raises, or where it stretches one sample to the batch that is written into it.
+    It cannot where it raises, or where it stretches one sample to the batch that is written into it. With a batch of
+    1 there is no second try: what the model raises passes through.
     """
     if len(input_shape) == 1:
         return _run_as_wanted(model, input_shape).events, 1
@@ -1410,6 +1455,11 @@ def count_flops(model, input_shape):
     to the number: ``flop_report(...).uncounted`` and ``Profiler.uncounted`` name it. On shapes there are no values: a
     model that decides by ``item()`` or ``bool()`` is refused, but one that reads ``x.data`` itself reads zeros, and
     is counted on the way it takes for zeros; ``profile_forward_pass`` counts the way it takes for your input.
+
+    Raises:
+        TypeError: ``input_shape`` is no tuple of integers.
+        ValueError: an empty shape, a size below 1, a model without a forward, an input that does not fit, or a model
+            with its batch written into it whose FLOPs do not divide evenly among the samples.
     """
     shape = sizes("input_shape", input_shape)
     if isinstance(model, Tensor):
@@ -1485,7 +1535,10 @@ Sizes of folders: the file <code>a/b/c.txt</code> of 5 bytes adds 5 to <code>()<
 # %% nbgrader={"grade": false, "grade_id": "sum-by-scope", "solution": true}
 #| export
 def sum_by_scope(events, amount):
-    """Return {path: sum of ``amount(event)`` over the events whose scope starts with path}; ``()`` is everything."""
+    """Return {path: sum of ``amount(event)`` over the events whose scope starts with path}; ``()`` is everything.
+
+    The sums are in the unit of ``amount``: FLOPs with ``event_flops``, bytes with ``event_bytes``.
+    """
     ### BEGIN SOLUTION
     sums = {(): 0}
     for event in events:
@@ -1532,9 +1585,11 @@ The report is these sums, arranged and drawn. Given, *skip on first reading* up 
 # %%
 #| export
 def rebuilt(cls, plain, **nested):
-    """Build a dataclass from what its ``to_dict`` gave, each of the ``nested`` fields by the function given for it.
+    """Return a dataclass made of what its ``to_dict`` gave, each of the ``nested`` fields by the function given for it.
 
-    Raises ``TypeError`` or ``ValueError`` that names the first field that is missing, strange or of another type.
+    Raises:
+        TypeError: no dict, or a field of another type.
+        ValueError: a field that is missing, or one too many; the first is named.
     """
     if not isinstance(plain, Mapping):
         raise TypeError(f"{cls.__name__}.from_dict: a {type(plain).__name__} came; want the dict that to_dict() gives")
@@ -1557,7 +1612,17 @@ def rebuilt(cls, plain, **nested):
 #| export
 @dataclass
 class LayerCost:
-    """One layer's share of a pass: everything that ran while it was open, its children included."""
+    """One layer's share of a pass: everything that ran while it was open, its children included.
+
+    Attributes:
+        name, type: the layer's name in its parent, and its class ("scope" for a labelled region).
+        parameters: a count, each memory once.
+        flops, contractions: FLOPs of all ops, and of products and convolutions alone.
+        bytes: what the ops read and write, see ``event_bytes``.
+        calls: how often it ran.
+        shared: whether it, or a weight of it, stands in another place, too.
+        children: a list of ``LayerCost``, in the order in which they ran.
+    """
 
     name: str
     type: str
@@ -1570,7 +1635,7 @@ class LayerCost:
     children: list
 
     def own(self, field):
-        """Return what of ``field`` ("flops", "parameters", "bytes", "contractions") is in none of the children."""
+        """Return how much of ``field`` ("flops", "parameters", "bytes", "contractions") is in none of the children."""
         return getattr(self, field) - sum(getattr(child, field) for child in self.children)
 
     def to_dict(self):
@@ -1579,7 +1644,7 @@ class LayerCost:
 
     @classmethod
     def from_dict(cls, plain):
-        """Build the tree again from what ``to_dict`` gave."""
+        """Return the tree built again from what ``to_dict`` gave; ``TypeError`` or ``ValueError`` as ``rebuilt``."""
         return rebuilt(cls, plain, children=lambda some: [cls.from_dict(child) for child in some])
 
 # %%
@@ -1641,7 +1706,7 @@ A layer that was never called owns parameters and costs nothing: worth knowing, 
 # %%
 #| export
 def never_called(model, heard):
-    """Return the names of the model's layers in which nothing was heard, outermost only."""
+    """Return a list of names: the model's layers in which nothing was ``Heard``, outermost only."""
     owners = {entry.owner for path in heard.calls for entry in path}
     silent, seen = [], set()
 
@@ -1661,7 +1726,15 @@ def never_called(model, heard):
 # %%
 #| export
 def tally(events):
-    """Add up ``OpEvent``s: total, contractions, by_op, op_calls, uncounted, bytes_moved, widest_op, num_ops."""
+    """Add up a list of ``OpEvent``; return a dict.
+
+    Keys:
+        total, contractions: FLOPs of all ops, and of products and convolutions alone.
+        by_op: FLOPs by op name, the largest first.
+        op_calls, uncounted: calls by op name; of ops without a cost rule alone.
+        bytes_moved, widest_op: bytes of all ops (``event_bytes``), and the most that one reads and writes.
+        num_ops: how many ops ran.
+    """
     by_op, op_calls, uncounted = {}, {}, {}
     for event in events:
         name, price = event.op.name, event_flops(event)
@@ -1681,11 +1754,20 @@ def tally(events):
 class FlopReport:
     """What one forward pass costs, the whole batch as shaped: ``print`` it, read its fields, or take ``to_dict()``.
 
-    ``uncounted`` names ops without a cost rule and how often they ran; ``never_called`` the layers nothing passed
-    through; ``by_layer`` is a tree of ``LayerCost``; ``per_sample`` is ``count_flops`` (None where it does not divide).
-    ``bytes_moved`` is what the ops read and write, temporaries inside them included (``event_bytes``; a copy that a
-    reshape is forced to make shows only in a real run);
-    ``widest_op`` is the most that one op reads and writes: so much memory the pass needs at least.
+    Attributes:
+        model, input_shape: the model's type, and the shape it was counted for.
+        parameters: how many numbers the model owns, each memory once.
+        per_sample: FLOPs, as ``count_flops`` has them; None where they do not divide.
+        total, contractions: FLOPs of the whole batch; of them those of products and convolutions.
+        by_op, op_calls: FLOPs, and calls, by op name.
+        uncounted: ops without a cost rule, and how often they ran.
+        bytes_moved: bytes that the ops read and write, temporaries inside them included (``event_bytes``; a copy that a
+            reshape is forced to make shows only in a real run).
+        num_ops: how many ops ran.
+        widest_op: the most bytes that one op reads and writes: so much memory the pass needs at least.
+        by_layer: a tree of ``LayerCost``.
+        never_called: names of the layers nothing passed through.
+        convention: what a FLOP is here, ``CONVENTION``.
     """
 
     model: str
@@ -1706,7 +1788,7 @@ class FlopReport:
 
     @property
     def elementwise(self):
-        """FLOPs that are no contraction: elementwise arithmetic and reductions."""
+        """Return the FLOPs that are no contraction, those of elementwise arithmetic and reductions."""
         return self.total - self.contractions
 
     def to_dict(self):
@@ -1715,7 +1797,7 @@ class FlopReport:
 
     @classmethod
     def from_dict(cls, plain):
-        """Build the report again from what ``to_dict`` gave, also after a way through JSON."""
+        """Return the report built from what ``to_dict`` gave, also after a way through JSON; errors as ``rebuilt``."""
         if isinstance(plain, Mapping):
             plain = {name: value for name, value in plain.items() if name != "elementwise"}
         return rebuilt(cls, plain, input_shape=tuple, by_layer=LayerCost.from_dict)
@@ -1734,7 +1816,7 @@ The table is drawn last, from the report alone, and fits into 80 columns; a narr
 # %%
 #| export
 def short(number):
-    """Write a count in at most five characters: 950, 12.3K, 4.56M, 1.2G."""
+    """Return a count as a text of at most five characters: 950, 12.3K, 4.56M, 1.2G."""
     units = ["", "K", "M", "G", "T", "P"]
     while number >= 999.5 and len(units) > 1:
         number, units = number / 1000, units[1:]
@@ -1785,7 +1867,7 @@ def _wrap(line, width=80):
 # %%
 #| export
 def flop_table(report, max_rows=40, width=80):
-    """Draw a ``FlopReport`` as text: as many levels of layers as fit into ``max_rows`` lines, ``width`` columns wide.
+    """Return a ``FlopReport`` as text: as many levels of layers as fit into ``max_rows`` lines, ``width`` columns wide.
 
     Below 80 columns (40 at least) numbers are shortened: 12.3K.
     """
@@ -1802,7 +1884,7 @@ def flop_table(report, max_rows=40, width=80):
 
 
 def flop_html(report, max_rows=200):
-    """Draw a ``FlopReport`` as one small HTML table; names are escaped."""
+    """Return a ``FlopReport`` as one small HTML table of at most ``max_rows`` layers; names are escaped."""
     from html import escape  # wanted in notebooks only
 
     cells = ["".join(f'<td style="text-align:{side}">{text}</td>' for side, text in (
@@ -1837,7 +1919,12 @@ def _any_shared(cost):
 def flop_report(model, input_shape):
     """Count one forward pass as shaped, on shapes only, and return a ``FlopReport``: total, by op, by layer.
 
-    Nothing is computed and the model is left as it was. Errors of the model pass through unchanged.
+    ``input_shape``: the batch first. Nothing is computed and the model is left as it was.
+
+    Raises:
+        TypeError: ``input_shape`` is no tuple of integers.
+        ValueError: an empty shape, a size below 1, or a model without a forward; errors of the model itself pass
+            through unchanged.
     """
     shape = sizes("input_shape", input_shape)
     if isinstance(model, Tensor):
@@ -2132,10 +2219,10 @@ All folders below a path: <code>todo = [path]</code>; <code>while todo: folder =
 # %% nbgrader={"grade": false, "grade_id": "kept-arrays", "solution": true}
 #| export
 def kept_arrays(output, exclude=()):
-    """Return the buffers alive because ``output`` (a Tensor, or several in a list or dict) is, each once.
+    """Return a list of the buffers alive because ``output`` (a Tensor, or several in a list or dict) is, each once.
 
     Its own and those of every tensor in its graph; views share one. Buffers of the arrays in ``exclude``
-    (parameters, input) are left out.
+    (parameters, input) are left out. Their bytes are ``sum(a.nbytes for a in ...)``.
     """
     todo = [tensor for _, tensor in named_tensors(output)]
     ### BEGIN SOLUTION
@@ -2211,13 +2298,17 @@ what it ran: with parameters that want gradients the graph is `kept`; under `no_
 
 # %%
 #| export
-MB = 1024**2  # every quantity named _mb is bytes divided by this
+MB = 1024**2  #: every quantity named _mb is bytes divided by this
 
 
 def make_input(model, input_shape, dtype=None):
     """Return a standard-normal input from a private generator; zeros of int64 where the model uses it as an index.
 
-    ``dtype`` None: float32, or whole numbers if a run on shapes asks for them.
+    ``input_shape``: the batch first. ``dtype`` None: float32, or whole numbers if a run on shapes asks for them.
+
+    Raises:
+        TypeError: ``input_shape`` is no tuple of integers.
+        ValueError: an empty shape, or a size below 1.
     """
     shape = sizes("input_shape", input_shape)
     dtype = np.dtype(_wanted_dtype(model, shape) if dtype is None else dtype)
@@ -2239,7 +2330,7 @@ def _wanted_dtype(model, shape):
 
 
 def weight_arrays(model):
-    """Return the arrays of the model's weights, each storage once."""
+    """Return a list of the arrays of the model's weights, each storage once."""
     return list({storage(w.data): w.data for w in weights_of(model)}.values())
 
 
@@ -2286,7 +2377,13 @@ def _blas():
 # %%
 #| export
 def environment():
-    """Return what a measurement depends on beside the model: CPU, Python, NumPy, BLAS and its threads."""
+    """Return what a measurement depends on beside the model: CPU, Python, NumPy, BLAS and its threads.
+
+    Keys:
+        device, cpu: "cpu", and the processor's name.
+        python, numpy, blas: versions, as text.
+        blas_threads: a count.
+    """
     import platform  # here, like other imports inside functions: who only counts need not wait for them
 
     blas = next(iter(_blas().info()), {})  # its threads now
@@ -2297,7 +2394,16 @@ def environment():
 # %%
 #| export
 def workload(model, x, stages="one call of the model", gradient="no_grad", **more):
-    """Write down what was measured, so that nobody compares unlike runs."""
+    """Return a dict that says what was measured, so that nobody compares unlike runs.
+
+    Keys:
+        model, mode: type of the model, and "train" or "eval".
+        shapes, dtypes: lists, of the inputs.
+        gradient: whether a graph was kept: "no_grad" or "kept where wanted".
+        stages: what one measured pass was.
+
+    What ``environment`` says follows, and whatever else is handed in as ``more``.
+    """
     return {"model": type(model).__name__, "shapes": [list(getattr(x, "shape", ()))],
             "dtypes": [str(getattr(x, "dtype", "unknown"))],
             "mode": "train" if getattr(model, "training", False) else "eval", "gradient": gradient,
@@ -2305,10 +2411,13 @@ def workload(model, x, stages="one call of the model", gradient="no_grad", **mor
 
 # %%
 #| export
+#: What every memory measurement takes for granted.
 MEMORY_ASSUMPTIONS = ("bytes come from each array's own dtype", "every buffer counts once, however many views show it",
                       "parameters and input were there before the pass and count as held throughout")
+#: What no memory measurement here sees.
 MEMORY_OMISSIONS = ("BLAS work space and mapped files, which tracemalloc does not see",
                     "what else the process held before the pass")
+#: What is said in addition where tracemalloc cannot see NumPy's buffers.
 UNSEEN = "NumPy's buffers: tracemalloc does not see them here, so the peak and what is temporary are too low"
 
 
@@ -2321,11 +2430,21 @@ def _sees_buffers():
 def measure_memory(model, input_shape, input_tensor=None):
     """Measure one forward pass in the caller's gradient mode and return bytes in MB (1024²), by kind.
 
-    ``parameter_memory_mb``, ``input_mb``, ``output_mb``; ``activation_memory_mb``: what the pass left alive for a
-    backward pass, parameters and input left out (``graph`` says "kept", or "none" under ``no_grad`` or when all is
-    frozen); ``temporaries_mb`` at the peak; ``peak_memory_mb`` = parameters + input + traced growth;
-    ``memory_efficiency`` = (parameters + input + activations) / peak, 0 to 1. The input is made, unless one is given.
-    ``assumptions`` and ``omissions`` say what was taken for granted and what was left out, ``workload`` what was run.
+    The input is made for ``input_shape``, unless ``input_tensor`` is given.
+
+    Keys:
+        parameter_memory_mb, input_mb, output_mb: MB of the weights (each memory once), the input, the output.
+        activation_memory_mb: MB that the pass left alive for a backward pass, parameters and input left out.
+        temporaries_mb: MB at the peak that were gone afterwards.
+        peak_memory_mb: parameters + input + traced growth, MB.
+        memory_efficiency: (parameters + input + activations) / peak, a ratio from 0 to 1.
+        graph: "kept", or "none" under ``no_grad`` or when all is frozen.
+        assumptions, omissions: what was taken for granted, and what was left out.
+        workload: what was run.
+
+    Raises:
+        TypeError: ``input_tensor`` is no Tensor, or forward returns none.
+        ValueError: ``input_tensor`` is empty, ``input_shape`` no shape, or the model has no forward.
     """
     x = make_input(model, input_shape) if input_tensor is None else input_tensor
     if not isinstance(x, Tensor) or not x.size:
@@ -2445,7 +2564,7 @@ for name, arrays in (("sgd", 0), ("momentum", 1), ("adam", 2)):
 
 # %%
 #| export
-OPTIMIZER_ARRAYS = {"sgd": 0, "sgd_momentum": 1, "adam": 2, "adamw": 2}  # arrays kept per trainable parameter
+OPTIMIZER_ARRAYS = {"sgd": 0, "sgd_momentum": 1, "adam": 2, "adamw": 2}  #: arrays kept per trainable parameter
 
 
 def _is_view(tensor):
@@ -2488,9 +2607,19 @@ def _kept_on_shapes(outputs, exclude):
 def training_memory(model, input_shape, optimizer="adam", dtype=None):
     """Estimate what one training step holds, in bytes by category, from a run on shapes: nothing is allocated.
 
-    Keys: ``parameters, gradients, optimizer_state, activations`` (kept between input and output), ``input, output,
-    total_bytes``, and what was assumed and left out: ``assumptions``, ``omissions``. ``optimizer`` is "sgd",
-    "sgd_momentum", "adam" or "adamw"; ``dtype`` asks "what if all floats had this type?".
+    ``input_shape``: the batch first. ``optimizer``: "sgd", "sgd_momentum", "adam" or "adamw". ``dtype`` asks "what if
+    all floats had this type?".
+
+    Keys:
+        parameters, gradients, optimizer_state: bytes; the latter two of what is trainable.
+        activations: bytes kept between input and output until the backward pass.
+        input, output: bytes.
+        total_bytes: the sum of these six.
+        assumptions, omissions: what was taken for granted, and what was left out.
+
+    Raises:
+        TypeError: ``input_shape`` is no tuple of integers.
+        ValueError: an optimizer that is none of the four, no shape, or a model without a forward.
     """
     if optimizer not in OPTIMIZER_ARRAYS:
         raise ValueError(f"optimizer is {optimizer!r}; want one of {', '.join(OPTIMIZER_ARRAYS)}")
@@ -2628,7 +2757,7 @@ A clock has a *resolution*, the smallest step it can show, and an *overhead*, wh
 # %%
 #| export
 class ClockFacts(NamedTuple):
-    """What a clock can do: its smallest step and what two reads back to back cost, in nanoseconds."""
+    """What a clock can do, in ns: ``resolution_ns``, its smallest step; ``overhead_ns``, two reads back to back."""
 
     resolution_ns: int
     overhead_ns: int
@@ -2637,7 +2766,7 @@ class ClockFacts(NamedTuple):
 #| export
 @lru_cache(maxsize=1)
 def clock_facts():
-    """Find out once what ``perf_counter_ns`` can do on this machine."""
+    """Return the ``ClockFacts`` of ``perf_counter_ns`` on this machine (ns), measured at the first call."""
     gaps = []
     for _ in range(2000):
         start = perf_counter_ns()
@@ -2647,7 +2776,7 @@ def clock_facts():
 # %%
 #| export
 def block_size(call_ns):
-    """Return how many calls of ``call_ns`` must stand between two reads so that a thousand clock steps pass."""
+    """Return a count: how many calls of ``call_ns`` ns between two reads make a thousand clock steps pass."""
     least = 1000 * clock_facts().resolution_ns
     return 1 if call_ns >= least else ceil(least / max(call_ns, 1))
 
@@ -2707,7 +2836,7 @@ Reads 100, 160, 200, 290 and no warmup: the samples are 60 and 90. The 40 betwee
 # %% nbgrader={"grade": false, "grade_id": "time-calls", "solution": true}
 #| export
 def time_calls(call, warmup, iterations, clock):
-    """Call ``warmup`` times unread, then ``iterations`` times, each between two reads of ``clock``; return the ns."""
+    """Call ``warmup`` times unread, then ``iterations`` times between two reads of ``clock``; return a list of ns."""
     ### BEGIN SOLUTION
     for _ in range(warmup):
         call()
@@ -2770,7 +2899,13 @@ The position's whole part says between which two; its fraction says how far.
 # %% nbgrader={"grade": false, "grade_id": "percentile", "solution": true}
 #| export
 def percentile(samples, p):
-    """Return percentile ``p`` (0 to 100), linear between samples: position p/100 * (n-1), as NumPy's default."""
+    """Return percentile ``p`` (0 to 100), linear between samples: position p/100 * (n-1), as NumPy's default.
+
+    It has the unit of the samples.
+
+    Raises:
+        ValueError: ``p`` outside 0 to 100, or no samples.
+    """
     ### BEGIN SOLUTION
     ordered = sorted(samples)
     if not ordered or not 0 <= p <= 100:
@@ -2841,6 +2976,7 @@ def median_interval(samples):
     """Return (low, high), an exact 95 % interval of the median from order statistics; None under six samples.
 
     The binomial's tails hold at most 1/40 each. It assumes independent samples: call it the interval "of this run".
+    It has the unit of the samples.
     """
     ### BEGIN SOLUTION
     ordered, n = sorted(samples), len(samples)
@@ -2879,7 +3015,11 @@ guess("samples that a p99 needs", None, sure=0.5)
 # %%
 #| export
 def least_samples(p):
-    """Return how many samples percentile ``p`` needs to have a two-sided 95 % interval at all."""
+    """Return how many samples percentile ``p`` needs to have a two-sided 95 % interval at all, a count.
+
+    Raises:
+        ValueError: ``p`` is not strictly between 0 and 100.
+    """
     if not 0 < p < 100:
         raise ValueError(f"percentile {p} never has a two-sided interval; want strictly between 0 and 100")
     worst, n = max(p, 100 - p) / 100, 1
@@ -2900,7 +3040,10 @@ Given, too: the same interval for the other percentiles, with a coin that falls 
 # %%
 #| export
 def percentile_interval(samples, p):
-    """Return (low, high), the 95 % interval of percentile ``p`` from order statistics; None with too few samples."""
+    """Return (low, high), the 95 % interval of percentile ``p`` from order statistics; None with too few samples.
+
+    It has the unit of the samples. ``p``: strictly between 0 and 100, else a ``ValueError``.
+    """
     ordered, n, q = sorted(samples), len(samples), p / 100
     if n < least_samples(p):
         return None
@@ -2926,7 +3069,16 @@ still given, and always marked.
 # %%
 #| export
 def summarize(times_ms):
-    """Say what times say: mean, median, std, min, max, p50, p95, p99, iqr, ci95 and what of it is unsupported."""
+    """Say what times say; a dict, times in ms.
+
+    Keys:
+        mean, median, std, min, max, p50, p95, p99, iqr: ms; std of the sample, 0.0 of a single one.
+        ci95: (low, high) of the median, ms; None under six samples.
+        unsupported: the percentiles that this many samples cannot support.
+
+    Raises:
+        ValueError: no times came.
+    """
     summary = {"mean": fmean(times_ms), "median": percentile(times_ms, 50),
                "std": stdev(times_ms) if len(times_ms) > 1 else 0.0, "min": min(times_ms), "max": max(times_ms)}
     for p in (50, 95, 99):
@@ -2984,7 +3136,7 @@ print(f"one call after another {awake:.3f} ms; each after 3 ms of sleep {dozed:.
 #| export
 @contextmanager
 def quiet():
-    """Collect garbage once, then keep the collector off inside the block; it goes back on only if it was on."""
+    """Collect garbage once, then keep the collector off inside the ``with`` block; it goes back on if it was on."""
     was_on = gc.isenabled()
     gc.collect()
     try:
@@ -2998,7 +3150,7 @@ def quiet():
 #| export
 @contextmanager
 def gradients(enabled):
-    """Remember how tensors are made inside the block, or do not; afterwards it is as before."""
+    """Remember how tensors are made inside the ``with`` block (True), or do not (False); afterwards it is as before."""
     state = thread_state()
     before, state.grad_enabled = state.grad_enabled, enabled
     try:
@@ -3058,7 +3210,11 @@ def _spread_samples(call, iterations, block, budget_ns=60_000_000):
 # %%
 #| export
 def reading(clock):
-    """Return a function that reads a handed clock; ``TypeError`` unless it gives a number of nanoseconds."""
+    """Return a function that reads a handed clock, in nanoseconds.
+
+    Raises:
+        TypeError: no function; and, when it is read, no number of nanoseconds below 2**62.
+    """
     if not callable(clock):
         raise TypeError(f"clock is {clock!r}; want a function without arguments that returns nanoseconds")
 
@@ -3177,13 +3333,32 @@ def _statistics(times, first, block, warmup_calls, settled, clock):
 def latency_statistics(model, input_tensor, warmup=10, iterations=100, *, clock=None):
     """Time the model's call, without gradients and in its present mode; times in ms, percentiles linear.
 
-    Keys: mean, median, std, min, max, p50, p95, p99, iqr, ci95 (of the median, of this run), intervals, unsupported
-    (percentiles that this many samples cannot support), first_call, samples, samples_are ("calls" or "means of k
-    calls"), outliers, lag1, half_medians, stable, warnings, warmup_calls, warmup_stable, below_resolution, workload,
-    times_ms.
+    Args:
+        model: whatever can be called, or has a ``forward``.
+        input_tensor: what it is called with, the whole batch.
+        warmup: calls before the first sample, at least; the first call is one of them. Without warmup it is a sample.
+        iterations: samples.
+        clock: a function that reads nanoseconds. With one, nothing is calibrated and nothing timed in blocks: a sample
+            is two reads.
 
-    With a ``clock`` (a function that reads nanoseconds) nothing is calibrated and nothing timed in blocks: a sample is
-    two reads. The first call is part of the warmup; without warmup it is a sample.
+    Keys:
+        mean, median, std, min, max, p50, p95, p99, iqr: ms a call.
+        ci95: (low, high) of the median, of this run, ms; None under six samples.
+        intervals: the same of p50, p95, p99; None where unsupported.
+        unsupported: percentiles that this many samples cannot support.
+        first_call, times_ms, half_medians: ms of the first call; of each sample; medians of the run's two halves.
+        samples, samples_are: how many, and "calls" or "means of k calls".
+        outliers: counts of "mild" and "severe" ones by Tukey's fences; they stay in.
+        lag1: autocorrelation of neighbours, -1 to 1.
+        stable: whether the halves agree within a tenth of the median.
+        warmup_calls, warmup_stable: how many, and whether the times had stopped falling (None: not looked at).
+        below_resolution, backwards: whether the call is too short for the clock; samples in which it ran backwards.
+        warnings: a sentence for each reason to trust these numbers less.
+        workload: what was run.
+
+    Raises:
+        TypeError: ``warmup`` or ``iterations`` is no integer, a clock that reads no nanoseconds, no Tensor came out.
+        ValueError: ``warmup`` below 0, ``iterations`` below 1, no forward, or inside ``shape_only()``.
     """
     warmup, iterations = whole("warmup", warmup, 0), whole("iterations", iterations, 1)
     if thread_state().shape_only:
@@ -3202,7 +3377,12 @@ def latency_statistics(model, input_tensor, warmup=10, iterations=100, *, clock=
 # %%
 #| export
 def measure_latency(model, input_tensor, warmup=10, iterations=100, *, clock=None):
-    """Return the median milliseconds of one call of the model; see ``latency_statistics`` for everything else."""
+    """Return the median milliseconds of one call of the model; see ``latency_statistics`` for everything else.
+
+    Raises:
+        TypeError: as ``latency_statistics``.
+        ValueError: as ``latency_statistics``.
+    """
     return latency_statistics(model, input_tensor, warmup, iterations, clock=clock)["median"]
 
 # %%
@@ -3222,7 +3402,7 @@ def _said(warnings):
 # %%
 #| export
 def latency_table(stats):
-    """Return latency statistics as a few lines of text; what is unsupported is marked with a star."""
+    """Return latency statistics (ms) as a few lines of text; what is unsupported is marked with a star."""
     star = {p: "*" if p in stats["unsupported"] else " " for p in ("p50", "p95", "p99")}
     low, high = stats["ci95"] or (None, None)
     interval = "no interval: under 6 samples" if low is None else f"95 % interval {low:.4g} to {high:.4g}, of this run"
@@ -3330,12 +3510,21 @@ Given: the machine as plain data. `bandwidth_gbs` is a number, or a table from *
 #| export
 @dataclass(frozen=True)
 class MachineLimits:
-    """What a machine can do at most: float32 peak, bandwidth (a number or {footprint in bytes: GB/s}), cost of an op.
+    """What a machine can do at most.
 
-    ``transcendental_gops`` is the rate of exp and its like in 10^9 a second, None where it does not matter. ``source``
-    says where the numbers come from. ``product_gflops``, {FLOPs of one product: GFLOP/s}, is what products of a size
-    reach, where that is known. ``spread``: how far the median of the peak's timings lay below the best, 0 to 1.
-    ``step_us``: the cost of a small NumPy call inside an op that makes several, None where it does not matter.
+    Args:
+        peak_gflops: of float32 products, 10^9 FLOPs a second.
+        bandwidth_gbs: GB/s (10^9 bytes a second), a number or {footprint in bytes: GB/s}.
+        dispatch_us: what an op costs beside its work, microseconds.
+        transcendental_gops: rate of exp and its like, 10^9 a second; None where it does not matter.
+        source: where the numbers come from.
+        product_gflops: {FLOPs of one product: GFLOP/s}, what products of a size reach, where that is known.
+        spread: how far the median of the peak's timings lay below the best, 0 to 1.
+        step_us: microseconds of a small NumPy call inside an op that makes several; None where it does not matter.
+
+    Raises:
+        TypeError: what is no number, or a source that is no text.
+        ValueError: a rate of 0 or below, what is not finite, a spread above 1, an empty table.
     """
 
     peak_gflops: float
@@ -3380,14 +3569,14 @@ class MachineLimits:
 
 
 def between(table, size):
-    """Look up ``size`` in {size: value}: straight lines over log(size), the ends' values beyond them."""
+    """Return the value at ``size`` in {size: value}: straight lines over log(size), the ends' values beyond them."""
     known = sorted(table)
     return float(np.interp(np.log(max(size, 1)), np.log(np.maximum(known, 1)), [table[one] for one in known]))
 
 # %%
 #| export
 def limits_of(limits):
-    """Return ``limits``, or this machine's where None was given; ``TypeError`` for anything else."""
+    """Return ``limits``, or this machine's ``MachineLimits`` where None was given; ``TypeError`` for anything else."""
     if limits is not None and not isinstance(limits, MachineLimits):
         raise TypeError(f"limits is a {type(limits).__name__}; want MachineLimits(peak_gflops, bandwidth_gbs, "
                         "dispatch_us), or None for this machine's")
@@ -3396,7 +3585,12 @@ def limits_of(limits):
 # %%
 #| export
 def amount(what, value):
-    """Return ``value`` if it is a finite number of at least 0; a sentence otherwise."""
+    """Return ``value`` if it is a finite number of at least 0; ``what`` is the name that an error uses.
+
+    Raises:
+        TypeError: no number (a bool is none).
+        ValueError: below 0, NaN, or infinite.
+    """
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise TypeError(f"{what} is {value!r}; want a number")
     if not 0 <= value < 1e300:
@@ -3432,10 +3626,20 @@ Six divisions and a comparison; nothing is measured here.
 # %% nbgrader={"grade": false, "grade_id": "roofline", "solution": true}
 #| export
 def roofline(flops, bytes_moved, limits, footprint=None):
-    """Put work under the two roofs of a machine (Williams and others, 2009).
+    """Put work under the two roofs of a machine.
 
-    Keys: intensity, ridge_point, attainable_gflops, memory_ms, compute_ms, time_floor_ms, regime ("memory" or
-    "compute"). ``footprint``: bytes touched at a time, where that is not all that moved.
+    Source: Williams, Waterman and Patterson, 2009. ``flops`` and ``bytes_moved`` are of all the work; ``limits`` a
+    ``MachineLimits``, None for this machine's; ``footprint``: bytes touched at a time, where it is not all that moved.
+
+    Keys:
+        intensity, ridge_point: FLOPs per byte of the work, and where the roofs meet.
+        attainable_gflops: the lower roof at this intensity, GFLOP/s.
+        memory_ms, compute_ms, time_floor_ms: ms to move the bytes, to do the FLOPs, and the longer of the two.
+        regime: "memory" or "compute".
+
+    Raises:
+        TypeError: no number, or ``limits`` of another type.
+        ValueError: a negative or infinite amount.
     """
     flops, bytes_moved, limits = amount("flops", flops), amount("bytes_moved", bytes_moved), limits_of(limits)
     bandwidth = limits.bandwidth(bytes_moved if footprint is None else footprint)
@@ -3641,9 +3845,10 @@ _known_limits: dict[str, MachineLimits] = {}
 
 
 def machine_limits(refresh=False):
-    """Return this machine's measured ``MachineLimits``: peak GFLOP/s, GB/s by footprint, cost of an op; a second, once.
+    """Return this machine's measured ``MachineLimits``: peak GFLOP/s, GB/s by footprint, microseconds of an op.
 
-    Kept per process and on disk under CPU, BLAS, threads and NumPy version; ``refresh=True`` measures anew.
+    Measuring takes about a second, once: the result is kept per process and on disk, under CPU, BLAS, threads and NumPy
+    version, in the folder ``TINYTORCH_CACHE`` or the user's cache. ``refresh=True`` measures anew.
     """
     here = environment()
     key = " | ".join(str(here[part]) for part in ("cpu", "blas", "blas_threads", "numpy"))
@@ -3715,7 +3920,17 @@ Given: `Work`, what a stretch of computation amounts to, and its three floors in
 # %%
 #| export
 class Work(NamedTuple):
-    """What some computation amounts to: FLOPs, bytes moved, number of ops; and what else a verdict may need."""
+    """What some computation amounts to.
+
+    Attributes:
+        flops, contractions: FLOPs of all ops; of products and convolutions alone.
+        bytes_moved: bytes read and written.
+        num_ops, steps: counts of ops, and of NumPy calls inside ops that make several.
+        transcendentals: how many values of exp and its like.
+        footprint: bytes that the typical op touches; None for all that moved.
+        uncounted: names of ops without a cost rule.
+        product: FLOPs of the typical single product; None where unknown, large enough for the peak.
+    """
 
     flops: int
     bytes_moved: int
@@ -3743,7 +3958,10 @@ def time_floors(work, limits):
 # %%
 #| export
 def advise(limited_by, work, latency_ms, limits):
-    """Return one sentence to act on, with the numbers it rests on."""
+    """Return one sentence to act on, with the numbers it rests on.
+
+    ``limited_by``: as ``verdict`` has it; ``work``: a ``Work`` that took ``latency_ms`` ms.
+    """
     floors = time_floors(work, limits)
     model_ms = floors["overhead"] + max(floors["compute"], floors["memory"])
     share = {name: min(1.0, ms / latency_ms) if latency_ms > 0 else 1.0 for name, ms in floors.items()}
@@ -3789,7 +4007,14 @@ Floors 0.02, 1.0, 0.3 ms and measured 1.5: the model says 1.02, 1.5 is below 2.0
 # %% nbgrader={"grade": false, "grade_id": "verdict", "solution": true}
 #| export
 def verdict(work, latency_ms, limits):
-    """Say what limits ``work`` that took ``latency_ms``: bottleneck, limited_by, overhead_fraction, advice."""
+    """Say what limits ``work``, a ``Work``, that took ``latency_ms`` ms.
+
+    Keys:
+        bottleneck: "memory" or "compute", by the roofline.
+        limited_by: "overhead", "compute", "memory", "mixed" or "unexplained".
+        overhead_fraction: share of the time that dispatch explains, 0 to 1.
+        advice: a sentence to act on.
+    """
     ### BEGIN SOLUTION
     floors = time_floors(work, limits)
     first, second = sorted(floors, key=floors.get, reverse=True)[:2]
@@ -3865,9 +4090,11 @@ Half of the time becomes four times faster: new time 0.5 + 0.125, speedup 1.6.
 # %%
 #| export
 def real(what, value):
-    """Return ``value`` as a float; ``TypeError`` unless it is a number (a bool is none), ``ValueError`` for NaN.
+    """Return ``value`` as a float; a whole number beyond every float becomes an infinity.
 
-    A whole number beyond every float becomes an infinity.
+    Raises:
+        TypeError: no number (a bool is none).
+        ValueError: NaN.
     """
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise TypeError(f"{what} is {value!r}; want a number")
@@ -3881,7 +4108,14 @@ def real(what, value):
 # %% nbgrader={"grade": false, "grade_id": "amdahl", "solution": true}
 #| export
 def amdahl_speedup(fraction, speedup):
-    """Return the overall speedup when a ``fraction`` of the time becomes ``speedup`` times faster (Amdahl, 1967)."""
+    """Return the overall speedup, a ratio, when a ``fraction`` of the time becomes ``speedup`` times faster.
+
+    Source: Amdahl, 1967. With an infinite ``speedup`` the rest of the time is the limit.
+
+    Raises:
+        TypeError: no numbers.
+        ValueError: a fraction outside 0 to 1, a speedup of 0 or below, or NaN.
+    """
     fraction, speedup = real("fraction", fraction), real("speedup", speedup)
     ### BEGIN SOLUTION
     if not (0 <= fraction <= 1 and speedup > 0):
@@ -3925,11 +4159,12 @@ Given: `observe` runs something once and hears all its ops; `work_of` adds them 
 
 # %%
 #| export
+#: The ops whose values cost as much as exp does, beside what they cost in FLOPs.
 TRANSCENDENTALS = {activations.exp, activations.log, activations.sigmoid, activations.tanh}
 
 
 def observe(function):
-    """Call ``function()`` once and return (the list of its events, what it returned)."""
+    """Call ``function()`` once and return (the list of its ``OpEvent``, what it returned)."""
     events = []
     with listen(events.append):
         output = function()
@@ -3938,7 +4173,7 @@ def observe(function):
 # %%
 #| export
 def work_of(events):
-    """Add up events to ``Work``; an op without a cost rule is named under ``uncounted``, not taken as 0 in silence."""
+    """Return events added up to ``Work``; an op without a cost rule is named under ``uncounted``, not taken as 0."""
     costs = [event_flops(event) for event in events]
     moved = [event_bytes(event) for event in events]
     products = [(cost, cost / max(1, inside(event).products)) for cost, event in zip(costs, events)
@@ -3953,7 +4188,7 @@ def work_of(events):
 
 
 def typical(weighted):
-    """Return the mean of (weight, value) pairs, 0.0 of none: a size that most of the work has."""
+    """Return the mean of (weight, value) pairs, 0.0 of none: a size that most of the work has, in the values' unit."""
     weighted = list(weighted)
     total = sum(weight for weight, _ in weighted)
     return sum(weight * value for weight, value in weighted) / total if total else 0.0
@@ -3971,7 +4206,14 @@ Given: `rates(work, latency_ms, limits)`, which divides. Mind its units: 10⁹ F
 # %%
 #| export
 def rates(work, latency_ms, limits):
-    """Divide work by its own time: gflops_per_second, memory_bandwidth_mbs, computational_efficiency."""
+    """Divide work, a ``Work``, by its own time.
+
+    Keys:
+        flops, contractions, latency_ms: as they came: FLOPs, and ms.
+        gflops_per_second: 10^9 FLOPs a second.
+        memory_bandwidth_mbs: MB (1024²) a second.
+        computational_efficiency: share of the peak, 0 to 1.
+    """
     seconds = latency_ms / 1e3
     gflops = work.flops / seconds / 1e9 if seconds > 0 else 0.0
     return {"flops": work.flops, "contractions": work.contractions, "latency_ms": latency_ms,
@@ -4116,14 +4358,19 @@ so that a slow model is not run forty times), `layers_of` (a few passes under th
 # %%
 #| export
 def observe_forward(model, input_tensor):
-    """Run the model once, without gradients, and return its events; ``TypeError`` when no Tensor comes out."""
+    """Run the model once, without gradients, and return the list of its ``OpEvent``.
+
+    Raises:
+        TypeError: no Tensor comes out.
+        ValueError: the model has no forward.
+    """
     with untouched(model), gradients(False), _as_root(model):
         return observe(_calls_of(model, input_tensor)[0])[0]
 
 # %%
 #| export
 def time_forward(model, input_tensor, clock=None, iterations=None):
-    """Return ``latency_statistics`` of the forward pass, with as many iterations as are affordable, or asked for."""
+    """Return ``latency_statistics`` (ms) of the forward pass: as many iterations as are affordable, or asked for."""
     with untouched(model), gradients(False):
         warmup, fitting = _affordable(_calls_of(model, input_tensor)[0], clock)
     return latency_statistics(model, input_tensor, warmup, fitting if iterations is None else iterations, clock=clock)
@@ -4131,7 +4378,10 @@ def time_forward(model, input_tensor, clock=None, iterations=None):
 # %%
 #| export
 def layers_of(model, input_tensor, events, limits, whole_ms, clock=None):
-    """Return the rows of the per-layer table: times from passes of their own, FLOPs and bytes from ``events``."""
+    """Return the rows of the per-layer table: times (ms) from passes of their own, FLOPs and bytes from ``events``.
+
+    The keys of a row stand in ``profile_forward_pass`` under ``layers``.
+    """
     run = _calls_of(model, input_tensor)[1]
     return _layer_rows(model, events, _time_layers(model, run, clock), limits, whole_ms)
 
@@ -4178,7 +4428,7 @@ Keep <code>latency = time_forward(...)</code> and take <code>latency["median"]</
 # %%
 #| export
 def memory_of(model, input_tensor):
-    """Return ``measure_memory`` of a pass over this input, in the gradient mode that is on."""
+    """Return ``measure_memory`` (MB) of a pass over this input, in the gradient mode that is on."""
     return measure_memory(model, input_tensor.shape, input_tensor)
 
 # %%
@@ -4190,11 +4440,36 @@ def _as_input(input_tensor):
 # %% nbgrader={"grade": false, "grade_id": "profile-forward-pass", "solution": true}
 #| export
 def profile_forward_pass(model, input_tensor, *, limits=None, clock=None, iterations=None):
-    """Profile one forward pass as it ran, whole batch: parameters, FLOPs, bytes, milliseconds, and what limits it.
+    """Profile one forward pass as it ran, whole batch: counts, MB, ms, and what limits it. Three separate runs.
 
-    Memory, time and FLOPs are separate runs. ``layers`` has a row per layer; ``latency`` all statistics; ``flops``
-    counts every primitive, ``contractions`` matrix products and convolutions only. ``workload`` is that of the timed
-    run; ``graph`` says whether the memory run kept one. ``limits``: a ``MachineLimits`` instead of this machine's.
+    Args:
+        model: whatever can be called, or has a ``forward``.
+        input_tensor: the batch (B, ...).
+        limits: a ``MachineLimits`` instead of this machine's.
+        clock: reads nanoseconds, instead of the machine's clock.
+        iterations: samples; None for as many as are affordable.
+
+    Keys:
+        parameters: a count, each memory once.
+        flops, batch_flops: FLOPs of the batch, every primitive, under two names.
+        contractions: FLOPs of products and convolutions alone.
+        flops_per_sample: FLOPs of one sample.
+        latency_ms, latency: median ms; and all of ``latency_statistics``.
+        gflops_per_second, memory_bandwidth_mbs: 10^9 FLOPs, and MB (1024²), a second.
+        computational_efficiency: share of the peak, 0 to 1.
+        parameter_memory_mb, activation_memory_mb, peak_memory_mb, input_mb, output_mb, temporaries_mb: MB.
+        memory_efficiency, graph, assumptions, omissions: of ``measure_memory``, as the MB are.
+        bottleneck, limited_by, overhead_fraction, advice: of ``verdict``.
+        is_memory_bound, is_compute_bound: the bottleneck as two bools.
+        layers: a row per layer, the model first: name, type, depth, calls, parameters, flops, contractions, bytes,
+            latency_ms (with the layers inside), self_ms, share (of all self time, 0 to 1), gflops_per_second,
+            bottleneck, limited_by.
+        uncounted: names of ops without a cost rule.
+        workload: what was timed.
+
+    Raises:
+        TypeError: no numbers came in, no Tensor out, or ``limits`` or ``clock`` is of another kind.
+        ValueError: no forward, an empty input, ``iterations`` below 1, or inside ``shape_only()``.
     """
     input_tensor, limits = _as_input(input_tensor), limits_of(limits)
     events = observe_forward(model, input_tensor)
@@ -4280,10 +4555,15 @@ Given: the table. It is drawn last, from plain rows, by code that measured nothi
 # %%
 #| export
 def layer_table(profile, width=80):
-    """Return the per-layer table of a forward profile as text of at most ``width`` columns (80 or more)."""
-    room = width - 55
+    """Return the per-layer table of a forward profile as text, at most ``width`` columns (80 or more); times in ms.
+
+    ``ValueError``: not what ``profile_forward_pass`` returned; a backward profile's layers have other columns.
+    """
+    rows, room = profile.get("layers", [{}]), width - 55
+    if not all("share" in row for row in rows):
+        raise ValueError("no layers of a forward pass are in it; want what profile_forward_pass returned")
     lines = [f"{'layer':<{room}} params FLOPs bytes        ms share GFLOP/s limited by"]
-    for row in profile["layers"]:
+    for row in rows:
         name = "  " * row["depth"] + (row["name"].rsplit(".", 1)[-1] + " " if row["depth"] else "") + row["type"]
         name += f" x{row['calls']}" if row["calls"] > 1 else ""
         name = name if len(name) < room else name[: room - 2] + "…"
@@ -4304,7 +4584,14 @@ print(layer_table(profile_forward_pass(digits, Tensor(np.ones((32, 64))))))
 # %%
 #| export
 def profile_layer(layer, input_shape, *, limits=None, clock=None, iterations=None):
-    """Profile one layer on a made input, whole batch: layer_type, parameters, flops, latency_ms, memory, verdict."""
+    """Profile one layer on a made input of ``input_shape``, the batch first; return a dict about the whole batch.
+
+    The keys are those of ``profile_forward_pass`` without ``layers`` and ``latency``, and ``layer_type``, the class.
+
+    Raises:
+        TypeError: as ``profile_forward_pass``, or ``input_shape`` is no tuple of integers.
+        ValueError: as ``profile_forward_pass``, or ``input_shape`` is no shape.
+    """
     made = make_input(layer, input_shape)
     profile = profile_forward_pass(layer, made, limits=limits, clock=clock, iterations=iterations)
     return {"layer_type": type(layer).__name__,
@@ -4356,6 +4643,10 @@ def both_passes(model, input_tensor, loss_fn=None):
     ``back`` returns the gradients of the weights; ``back(loss, use)`` calls ``use()`` while they are in place.
     Whatever tensor they belong to, of the model, of the loss or of neither, has its own gradient back afterwards; the
     passes run on an input of their own, on the same memory.
+
+    Raises:
+        TypeError: ``loss_fn`` is no function; from ``forward()``: no Tensor came out.
+        ValueError: the model has no forward; from ``forward()``: the loss is no scalar.
     """
     if loss_fn is not None and not callable(loss_fn):
         raise TypeError(f"loss_fn is {loss_fn!r}; want a function from the output to a scalar Tensor, or None")
@@ -4559,11 +4850,34 @@ def profile_backward_pass(model, input_tensor, loss_fn=None, *, optimizer=None, 
                           iterations=None):
     """Profile a forward and a backward pass, measured and counted from the passes that ran.
 
-    ``loss_fn(output)`` returns a scalar Tensor; without one the walk starts from ones. ``*_flops`` count every
-    primitive, ``*_contractions`` products and convolutions; ``layers`` and ``by_op`` split both passes.
-    ``total_memory_mb`` is forward peak plus gradients; ``peak_memory_mb`` the traced peak of both passes.
-    ``optimizer_memory_estimates`` come on top; with an ``optimizer``, ``optimizer_state_mb`` is what it holds after a
-    step (taken on copies). ``latency`` has the statistics of both passes.
+    Args:
+        model: whatever can be called, or has a ``forward``.
+        input_tensor: the batch (B, ...).
+        loss_fn: from the output to a scalar Tensor; without one the walk starts from ones.
+        optimizer: of which the state is measured after a step on copies of the weights.
+        limits: a ``MachineLimits`` instead of this machine's.
+        clock: reads nanoseconds, instead of the machine's clock.
+        iterations: samples; None for as many as are affordable.
+
+    Keys:
+        forward_flops, backward_flops, total_flops: FLOPs of the batch, every primitive.
+        forward_contractions, backward_contractions, total_contractions: FLOPs of products and convolutions alone.
+        forward_latency_ms, backward_latency_ms, total_latency_ms: medians in ms, and their sum.
+        total_gflops_per_second, computational_efficiency: 10^9 FLOPs a second; share of the peak, 0 to 1.
+        forward_memory_mb, gradient_memory_mb, total_memory_mb: MB: forward peak, gradients of the weights, their sum.
+        peak_memory_mb: MB, the traced peak of both passes.
+        optimizer_memory_estimates: MB on top, by optimizer: so many arrays like the gradients.
+        optimizer_state_mb: MB that the ``optimizer`` holds after a step; only there if one was given.
+        parameter_memory_mb, activation_memory_mb, input_mb, output_mb: MB, of ``measure_memory``, gradients on.
+        memory_efficiency, graph, assumptions, omissions: likewise.
+        bottleneck, limited_by, overhead_fraction, advice: of ``verdict``, for both passes together.
+        layers, by_op: FLOPs (and bytes) of each layer and each op, forward and backward.
+        latency: {"forward": ..., "backward": ...}, each of ``summarize``, with the number of ``samples``.
+        uncounted, workload: names of ops without a cost rule; what was timed.
+
+    Raises:
+        TypeError: ``loss_fn``, ``optimizer``, ``limits`` or ``clock`` is of another kind, or no Tensor came out.
+        ValueError: the loss is no scalar, no forward, or ``iterations`` below 1.
     """
     input_tensor, limits = _as_input(input_tensor), limits_of(limits)
     ahead, behind = count_both_passes(model, input_tensor, loss_fn)
@@ -4589,7 +4903,7 @@ def profile_backward_pass(model, input_tensor, loss_fn=None, *, optimizer=None, 
 # %%
 #| export
 def together(first, second):
-    """Return the ``Work`` of two stretches of computation, one after the other."""
+    """Return the ``Work`` of ``first`` and ``second``, one after the other: FLOPs, bytes and counts add up."""
     pair_of = first, second
     return Work(first.flops + second.flops, first.bytes_moved + second.bytes_moved, first.num_ops + second.num_ops,
                 first.contractions + second.contractions, first.transcendentals + second.transcendentals,
@@ -4616,7 +4930,7 @@ Given (*skip on first reading*): small tools around your functions, and `Profile
 # %%
 #| export
 def headline(profile):
-    """Return the six lines about a forward profile: Parameters, FLOPs, Latency, Memory, Bottleneck, GFLOP/s."""
+    """Return a list of six lines about a forward profile: Parameters, FLOPs, Latency, Memory, Bottleneck, GFLOP/s."""
     latency, peak_mb, parameter_mb = profile["latency"], profile["peak_memory_mb"], profile["parameter_memory_mb"]
     of_peak = f"{profile['computational_efficiency']:.1%} of this machine's peak"
     unknown = f"; without {', '.join(profile['uncounted'])}: no cost rule" if profile["uncounted"] else ""
@@ -4632,7 +4946,10 @@ def headline(profile):
 
 
 def quick_profile(model, input_tensor, profiler=None, *, limits=None, clock=None):
-    """Print six lines about a forward pass and return its profile; a ``profiler`` lends clock and limits."""
+    """Print six lines about a forward pass and return its profile, the dict of ``profile_forward_pass``.
+
+    A ``profiler`` lends clock and limits. Errors are those of ``profile_forward_pass``.
+    """
     profile = (profiler or Profiler()).profile_forward_pass(model, input_tensor, limits=limits, clock=clock)
     print("\n".join(headline(profile)))
     return profile
@@ -4649,10 +4966,18 @@ def _percentiles(wanted):
 
 
 def analyze_weight_distribution(model, percentiles=(10, 25, 50, 75, 90)):
-    """Describe all weights together: total_weights, mean, std, min, max, percentile_P, below_threshold_*.
+    """Describe all weights together; ``{"error": ...}`` when there are none.
 
-    The last say how many per cent have an absolute value below 0.001, 0.01 and 0.1 (``_0001``, ``_001``, ``_01``).
-    ``{"error": ...}`` when there are no weights.
+    Keys:
+        total_weights: a count, each memory once.
+        mean, std, min, max: of the weights' values.
+        percentile_10, percentile_25, ...: one for each of ``percentiles``, 0 to 100.
+        below_threshold_0001, below_threshold_001, below_threshold_01: per cent of the weights with an absolute value
+            below 0.001, 0.01 and 0.1.
+
+    Raises:
+        TypeError: ``percentiles`` is no list of numbers.
+        ValueError: one of them is outside 0 to 100.
     """
     percentiles = _percentiles(percentiles)
     buffers = {storage(weight.data): weight.data for weight in weights_of(model) if weight.size}
@@ -4682,13 +5007,13 @@ class MemoryProfiler:
         self.snapshots, self.probe = [], probe
 
     def snapshot(self, label):
-        """Note the resident size (MB) under a label; return the note: a dict of label, rss, timestamp."""
+        """Note the resident size under a label; return the note: a dict of label, rss (MB), timestamp (seconds)."""
         note = {"label": label, "rss": self.probe() / 1024**2, "timestamp": time.time()}
         self.snapshots.append(note)
         return note
 
     def report(self):
-        """Print the timeline, each line with the change since the one before."""
+        """Print the timeline in MB, each line with the change since the one before."""
         print("Memory Timeline:")
         for before, now in zip([*self.snapshots[:1], *self.snapshots], self.snapshots):
             print(f"{now['label']:30s}: {now['rss']:8.2f} MB ({now['rss'] - before['rss']:+.2f} MB)")
@@ -4783,7 +5108,7 @@ class _Counting(_Remembering):
     analyze_weight_distribution = _verb(analyze_weight_distribution)
 
     def count_flops(self, model, input_shape):
-        """Count FLOPs per sample; ``operation_counts`` and ``uncounted`` then say which ops ran, and which unpriced."""
+        """Return the model's FLOPs per sample; ``operation_counts``, ``uncounted``: which ops ran, which unpriced."""
         result = count_flops(model, input_shape)
         ran = [] if isinstance(model, Tensor) else one_sample(model, sizes("input_shape", input_shape))[0]
         counted = tally(ran)
@@ -4791,7 +5116,7 @@ class _Counting(_Remembering):
         return self._keep(f"count_flops {type(model).__name__}", result)
 
     def flop_report(self, model, input_shape):
-        """Count FLOPs of the pass as shaped, by op and by layer."""
+        """Return the ``FlopReport`` of a pass of the model as shaped: FLOPs by op and by layer."""
         report = flop_report(model, input_shape)
         self.operation_counts, self.uncounted = report.op_calls, report.uncounted
         return self._keep(f"flop_report {type(model).__name__}", report)
@@ -4801,9 +5126,20 @@ class _Counting(_Remembering):
 class Profiler(_Counting):
     """A thin face over the free functions that remembers what it found in ``measurements``.
 
-    ``clock`` (reads nanoseconds) and ``limits`` (a ``MachineLimits``) are handed on to every measurement, unless the
-    call brings its own. ``with Profiler() as p: ...`` sets ``p.elapsed`` in milliseconds; ``operation_counts`` says
-    how often each op ran in the last count, and ``uncounted`` which of them have no cost rule.
+    Each method takes, returns and raises what the function of its name does.
+
+    Args:
+        clock: reads nanoseconds; handed on to every measurement, unless the call brings its own.
+        limits: a ``MachineLimits``, handed on likewise.
+
+    Attributes:
+        measurements: results by label: "count_flops Linear", then "count_flops Linear #2".
+        elapsed: milliseconds that the block of ``with Profiler() as p: ...`` took.
+        operation_counts: how often each op ran in the last count.
+        uncounted: which of them have no cost rule, and how often they ran.
+
+    Raises:
+        TypeError: ``limits`` is no ``MachineLimits``.
     """
 
     measure_latency = _verb(measure_latency, "clock")
@@ -4815,22 +5151,22 @@ class Profiler(_Counting):
     amdahl_speedup = _verb(amdahl_speedup)
 
     def machine_limits(self, refresh=False):
-        """Return the limits this Profiler judges by: those handed in, or this machine's, measured."""
+        """Return the ``MachineLimits`` this Profiler judges by: those handed in, or this machine's, measured."""
         mine = machine_limits(refresh) if refresh or self.limits is None else self.limits
         return self._keep("machine_limits", mine)
 
     def profile_batch_sizes(self, model, input_shape, sizes=(1, 8, 32, 64)):
-        """Profile a model at several batch sizes."""
+        """Return a dict for each of several batch sizes; see the function ``profile_batch_sizes``."""
         found = profile_batch_sizes(model, input_shape, sizes, clock=self.clock)
         return self._keep(f"profile_batch_sizes {type(model).__name__}", found)
 
     def compare(self, baseline, candidate, inputs, rtol=None, atol=None, decision=None, *, rounds=None, seed=None):
-        """Say whether the candidate is faster than the baseline, and by how much."""
+        """Say whether the candidate is faster than the baseline, and by how much; see the function ``compare``."""
         found = compare(baseline, candidate, inputs, rtol, atol, decision, clock=self.clock, rounds=rounds, seed=seed)
         return self._keep(f"compare {type(candidate).__name__}", found)
 
     def quick_profile(self, model, input_tensor, *, limits=None, clock=None):
-        """Print six lines about a forward pass and return its profile."""
+        """Print six lines about the model's forward pass, return its profile; see the function ``quick_profile``."""
         return quick_profile(model, input_tensor, self, limits=limits, clock=clock)
 
 # %%
@@ -4903,8 +5239,13 @@ def tolerance(dtype, rtol=None, atol=None):
 def worst_element(expected, got, rtol, atol):
     """Return the element where two arrays of one shape differ most, measured by what is allowed; None for no elements.
 
-    Allowed is ``atol + rtol * |expected|``. NaN equals NaN, an infinity equals itself and nothing else. Keys: index,
-    expected, got, abs, rel (of expected; None where that is 0), allowed, beyond (how many elements are not allowed).
+    Allowed is ``atol + rtol * |expected|``. NaN equals NaN, an infinity equals itself and nothing else.
+
+    Keys:
+        index: a list of integers.
+        expected, got: the two values.
+        abs, rel, allowed: how far apart, the same as a ratio to expected (None where that is 0), and what is allowed.
+        beyond: how many elements are not allowed.
     """
     if expected.size == 0:
         return None
@@ -4979,7 +5320,7 @@ Ratios ½, 1, 2: the logarithms are about -0.693, 0, 0.693, the median is 0, and
 # %% nbgrader={"grade": false, "grade_id": "paired-ratio", "solution": true}
 #| export
 def paired_ratio(rounds):
-    """Return (median of b / a, its 95 % interval or None), both taken on logarithms, from rounds of (a_ns, b_ns)."""
+    """Return (median ratio b / a, its 95 % interval or None), both taken on logarithms, from rounds of (a_ns, b_ns)."""
     ### BEGIN SOLUTION
     logs = [float(np.log(b / a)) for a, b in rounds]
     interval = median_interval(logs)
@@ -5333,20 +5674,38 @@ def _timed_pairs(models, calls, cases, clock, rounds, seed):
 def compare(baseline, candidate, inputs, rtol=None, atol=None, decision=None, *, clock=None, rounds=None, seed=None):
     """Say whether the candidate is faster: results must agree first, then both are timed in shuffled pairs.
 
-    ``inputs``: a Tensor, or a list of Tensors (boundary cases too) or of tuples of arguments, ``[(x, mask)]``; a pass
-    is all of them, one after another. Both run in the caller's gradient mode, in their own train or eval mode and from
-    the same random state. Refused with a ``ValueError`` that shows the worst element: other shapes, types, values (see
-    ``tolerance``), ``decision(output)``, or changes to the model's Tensors and arrays (what a closure holds is not
-    seen). ``TypeError``: an output that is no Tensor, such as a generator, which has computed nothing yet.
+    Both run in the caller's gradient mode, in their own train or eval mode and from the same random state.
 
-    Keys: ratio (candidate's time / baseline's, median), interval (95 %, by the sign test on its logarithm), resolvable
-    (a ratio beyond it, or below its inverse, would have been seen), verdict ("faster", "slower", or "indistinguishable"
-    when the interval holds 1), baseline_ms, candidate_ms (medians, of one pass), rounds (that count), rounds_ns (each
-    as [baseline, candidate]: the time of two blocks), dropped, block (passes between two reads), worst_difference,
-    outputs_equal ("exactly", "within tolerance"), warnings, workload.
+    Args:
+        baseline: a model, or whatever can be called.
+        candidate: another one.
+        inputs: a Tensor, or a list of Tensors (boundary cases too) or of tuples of arguments, ``[(x, mask)]``; a pass
+            is all of them, one after another.
+        rtol: how far results may differ, relative; None for what ``tolerance`` says of their type.
+        atol: the same, absolute.
+        decision: a function of the output whose results must be equal, such as its argmax.
+        clock: reads nanoseconds. With one nothing is calibrated: each side runs once for its result, then four passes a
+            round, two reads each.
+        rounds: 6 or more, by default what fits into two seconds, 10 to 100.
+        seed: of the coins that shuffle.
 
-    With a ``clock`` nothing is calibrated: each side runs once for its result, then four passes a round, two reads
-    each. ``rounds``: 6 or more, by default what fits into two seconds, 10 to 100. ``seed``: of the coins that shuffle.
+    Keys:
+        ratio: candidate's time / baseline's, median.
+        interval: (low, high) of it, 95 %, by the sign test on its logarithm.
+        resolvable: a ratio beyond it, or below its inverse, would have been seen.
+        verdict: "faster", "slower", or "indistinguishable" when the interval holds 1.
+        baseline_ms, candidate_ms: medians, ms of one pass.
+        rounds, dropped: how many count, and how many do not.
+        rounds_ns, block: each round as [baseline, candidate], the ns of two blocks; passes between two reads.
+        worst_difference: the worst element (abs, rel, allowed, where); None if there are no elements.
+        outputs_equal: "exactly" or "within tolerance".
+        warnings, workload: reasons to trust it less; what was compared.
+
+    Raises:
+        ValueError: other shapes, types, values, decisions, or changes to the model's Tensors and arrays (what a closure
+            holds is not seen); it shows the worst element. Also: no inputs, under 6 rounds, inside ``shape_only()``.
+        TypeError: an output that is no Tensor, such as a generator, which has computed nothing yet; or no function
+            where one is wanted.
     """
     if thread_state().shape_only:
         raise ValueError("a shape-only run computes nothing that could be compared; call compare outside of it")
@@ -5365,7 +5724,7 @@ def compare(baseline, candidate, inputs, rtol=None, atol=None, decision=None, *,
 # %%
 #| export
 def compare_table(found):
-    """Return a comparison as a few lines of at most 80 columns."""
+    """Return a comparison as a few lines of at most 80 columns: the ratio, its interval, and ms."""
     low, high = found["interval"] or (None, None)
     ratio = "unknown" if found["ratio"] is None else f"{found['ratio']:.4g}"
     interval = "no interval" if low is None else f"95 % interval {low:.4g} to {high:.4g}"
@@ -5376,7 +5735,7 @@ def compare_table(found):
              f"{found['rounds']} rounds of 4 blocks of {found['block']} pass(es), shuffled",
              f"results equal {found['outputs_equal']}{equal}"]
     if found["resolvable"] is not None:
-        lines.insert(1, f"a difference of {found['resolvable'] - 1:.2%} would have been seen")
+        lines.insert(1, f"a ratio of {found['resolvable']:.4g} would have been seen")
     return "\n".join(lines + _said(found["warnings"]))
 
 # %% [markdown]
@@ -5550,9 +5909,18 @@ def _shape_with_batch(input_shape):
 def profile_batch_sizes(model, input_shape, sizes=(1, 8, 32, 64), *, clock=None):
     """Return a dict per batch size, in the order given, of passes without gradients on made inputs.
 
-    Keys: batch; latency_ms (median); throughput (samples a second; 0.0 where the clock could not see the pass, which
-    warnings then say); parameter_memory_mb, input_mb, output_mb, peak_memory_mb (1024² bytes); warnings, workload.
-    The first axis of ``input_shape`` is the batch and is replaced by each of ``sizes``: a shape of one axis has none.
+    The first axis of ``input_shape`` is the batch and is replaced by each of ``sizes``.
+
+    Keys:
+        batch: samples in a pass.
+        latency_ms: median ms of a pass.
+        throughput: samples a second; 0.0 where the clock could not see the pass, which warnings then say.
+        parameter_memory_mb, input_mb, output_mb, peak_memory_mb: MB (1024² bytes).
+        warnings, workload: reasons to trust it less; what was run.
+
+    Raises:
+        TypeError: a size that is no integer.
+        ValueError: a shape of one axis, which has no batch; no sizes, or one below 1.
     """
     rows, wanted = [], _batch_sizes(sizes)
     shape = _shape_with_batch(input_shape)

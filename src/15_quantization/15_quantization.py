@@ -174,7 +174,7 @@ What is cut off are the numbers <em>after</em> the zero point was added: those a
 
 # %%
 #| export
-FIRST, LAST = -128, 127  # of int8
+FIRST, LAST = -128, 127  #: the ends of int8
 
 
 def affine_shape(x, scale, zero_point):
@@ -204,7 +204,7 @@ def one_of_256(zero_point):
 
 
 def as_int8(steps):
-    """Return whole numbers from -128 to 127 as int8; ``ValueError`` for NaN, which no int8 stands for."""
+    """Return ``steps``, whole numbers from -128 to 127, as int8; ``ValueError`` for NaN, which no int8 stands for."""
     if np.isnan(steps).any():
         raise ValueError("NaN came, and no int8 stands for it; look where it was made")
     return steps.astype(np.int8)
@@ -339,7 +339,7 @@ The smaller of a and b is <code>-maximum(-a, -b)</code>. The zero point: <code>q
 
 # %%
 #| export
-TINY = float(np.finfo(np.float32).tiny)  # the smallest float32 in full precision
+TINY = float(np.finfo(np.float32).tiny)  #: the smallest float32 in full precision
 
 
 def checked_range(low, high):
@@ -469,7 +469,7 @@ def floats_of(x):
 
 
 def other_axes(rank, axis):
-    """Return all axes but one, None for None; ``ValueError`` when it does not exist."""
+    """Return all of ``rank`` axes but ``axis``, None for None; ``ValueError`` when it does not exist."""
     if axis is None:
         return None
     (kept,) = normalize_axes(rank, axis)
@@ -589,7 +589,8 @@ class QuantizedLinear(Layer):
     """A ``Linear`` whose weight is stored in int8: x (..., in_features) -> (..., out_features), computed in float32.
 
     ``weight`` (in, out) int8, ``scale`` and ``zero_point`` (out,), or (1,) without ``per_channel``; the bias stays as
-    it was. The float weight exists only during a call. For inference: nothing in it is trained.
+    it was. The float weight exists only during a call. For inference: nothing in it is trained. ``TypeError``: what is
+    no ``Linear`` came.
     """
 
     def __init__(self, linear, per_channel=True):
@@ -712,7 +713,7 @@ Steps 0.1 and 0.5, zero points 0 and 10. x = 0.7 is 7; w = 2 is 14. Sum: 7 · (1
 
 # %%
 #| export
-LONGEST = (2**31 - 1) // 255**2  # so many products of 255 by 255 fit into int32: 33,025
+LONGEST = (2**31 - 1) // 255**2  #: so many products of 255 by 255 fit into int32: 33,025
 
 
 def integer_linear_shape(x, x_zero_point, weight, weight_zero_point):
@@ -727,7 +728,7 @@ def integer_linear_shape(x, x_zero_point, weight, weight_zero_point):
 
 
 def both_int8(x, weight):
-    """Refuse factors that are not int8 with a ``TypeError``."""
+    """Refuse factors ``x`` and ``weight`` that are not int8 with a ``TypeError``."""
     for name, array in (("x", x), ("weight", weight)):
         if array.dtype != np.int8:
             raise TypeError(f"{name} is {array.dtype}; want int8, as quantize makes it")
@@ -736,7 +737,10 @@ def both_int8(x, weight):
 #| export
 @op(shape=integer_linear_shape, dtype=np.int32)
 def integer_linear(x, x_zero_point, weight, weight_zero_point):
-    """Multiply and add in whole numbers, exactly: int8 (..., in) and (in, out), zero points off -> int32 (..., out)."""
+    """Multiply and add in whole numbers, exactly: int8 (..., in) and (in, out), zero points off -> int32 (..., out).
+
+    ``TypeError``: factors that are not int8. ``ValueError``: more than ``LONGEST`` products, or another zero point.
+    """
     integer_linear_shape(x.shape, x_zero_point.shape, weight.shape, weight_zero_point.shape)
     both_int8(x, weight)
     for zero_point in (x_zero_point, weight_zero_point):
@@ -749,7 +753,8 @@ def integer_linear(x, x_zero_point, weight, weight_zero_point):
 class IntegerLinear(QuantizedLinear):
     """A ``QuantizedLinear`` that multiplies in whole numbers, int8 by int8 into int32: x (..., in) -> (..., out).
 
-    Its input is quantized, too. Inputs outside of the range it was made for are cut off at its ends.
+    Its input is quantized, too. Inputs outside of the range it was made for are cut off at its ends. ``ValueError``: no
+    range of two finite numbers, or so many inputs that int32 could overflow.
     """
 
     def __init__(self, linear, low, high, per_channel=True):
@@ -835,7 +840,7 @@ no_gradient(integer_linear)
 
 @flops(integer_linear, contraction=True)
 def integer_linear_cost(out_shape, x, x_zero_point, weight, weight_zero_point):
-    """Price a linear layer in whole numbers: 2 per multiply-add, like any other."""
+    """Price a linear layer in whole numbers, in FLOPs: 2 per multiply-add, like any other; x (..., in)."""
     return 2 * x[-1] * prod(out_shape)
 
 
@@ -890,7 +895,7 @@ class RangeObserver(Layer):
         ### END SOLUTION
 
     def quantized(self, per_channel=True):
-        """Return the ``IntegerLinear`` for what was seen; a ``QuantizedLinear`` if nothing was."""
+        """Return the ``IntegerLinear`` for what was seen, or a ``QuantizedLinear``; ``per_channel`` as for those."""
         if self.low == np.inf:
             return QuantizedLinear(self.layer, per_channel)
         return IntegerLinear(self.layer, self.low, self.high, per_channel)
@@ -931,7 +936,10 @@ The trick is worth a look. `deepcopy` keeps a table of what it has copied alread
 # %%
 #| export
 def changed_layers(model, change):
-    """Return (layer, other) for each layer in the model for which ``change(layer)`` gives another, each once."""
+    """Return (layer, other) for each layer in the model for which ``change(layer)`` gives another, each once.
+
+    ``TypeError``: ``change`` gave what is no layer.
+    """
     found = []
     for layer in [thing for thing in things_in(model) if isinstance(thing, Scoped)]:
         other = change(layer)
@@ -945,10 +953,10 @@ def changed_layers(model, change):
 def replace_layers(model, change):
     """Return a copy of the model in which each layer is what ``change(layer)`` gives; the model stays as it is.
 
-    ``change`` sees every layer and activation inside, the model itself too, each once, and returns it or another one;
-    what it returns is not looked into again, and may hold the old layer. A layer is replaced wherever it is held
-    (attribute, list, dict), once for all who share it, and in its own mode (training or evaluation). The copy is a deep
-    one: it shares no memory with the model, and weights that were tied are tied in it.
+    ``change`` sees every layer and activation inside, the model itself too, each once, and returns it or another one
+    (anything else is a ``TypeError``); what it returns is not looked into again, and may hold the old layer. A layer is
+    replaced wherever it is held (attribute, list, dict), once for all who share it, and in its own mode (training or
+    evaluation). The copy is a deep one: it shares no memory with the model, and weights that were tied are tied in it.
     """
     changed = changed_layers(model, change)
     made = {id(other): object.__new__(type(other)) for _, other in changed}  # the new ones, empty as yet
@@ -999,7 +1007,7 @@ A copy without dropout: <code>replace_layers(model, lambda layer: Sequential() i
 # %%
 #| export
 def as_batches(calibration):
-    """Return a list of input Tensors: of None none, of a Tensor one; ``TypeError`` for what is neither, nor a list."""
+    """Return ``calibration`` as a list of Tensors: of None none, of a Tensor one; ``TypeError`` for other things."""
     batches = [] if calibration is None else [calibration] if isinstance(calibration, Tensor) else list(calibration)
     for batch in batches:
         if not isinstance(batch, Tensor):
@@ -1011,10 +1019,18 @@ def as_batches(calibration):
 def quantize_model(model, calibration=None, per_channel=True):
     """Return a copy of the model whose ``Linear`` layers keep int8 weights; the model stays as it is.
 
-    ``calibration``: a Tensor, or batches of inputs, that show the range of every layer's input; a layer that they reach
-    computes in integers (``IntegerLinear``), any other in floats (``QuantizedLinear``). ``per_channel``: a step for
-    each output. What is no ``Linear``, such as an embedding, keeps its weights; a ``Linear`` that was tied to it has
-    int8 of its own then. Layers must be called: a forward that reads ``layer.weight`` itself would read int8 steps.
+    Args:
+        model: a layer, or whatever holds some.
+        calibration: a Tensor, or batches of inputs, that show the range of every layer's input; a layer that they reach
+            computes in integers (``IntegerLinear``), any other in floats (``QuantizedLinear``).
+        per_channel: a step for each output.
+
+    What is no ``Linear``, such as an embedding, keeps its weights; a ``Linear`` that was tied to it has int8 of its own
+    then. Layers must be called: a forward that reads ``layer.weight`` itself would read int8 steps.
+
+    Raises:
+        TypeError: a batch that is no Tensor.
+        ValueError: weights or inputs that are not finite, or so many inputs to a layer that int32 could overflow.
     """
     batches = as_batches(calibration)
     ### BEGIN SOLUTION
@@ -1155,7 +1171,7 @@ test_error_bound()
 The bound holds, for every input there is (in whole numbers: every input within the calibrated ranges), and it is far from what happens: it allows *every* rounding to conspire, while real ones go up and down and mostly cancel. An answer stays if the logits of the best and the second class move by less than half of the gap between them. By the bound, that is
 sure for next to none; by what was seen, for nearly all. Both numbers are worth having: one is a promise, and expensive; the other is evidence, from the digits that were looked at.
 
-Now the decisions, and the bet of section 1. What is known about the accuracy itself? With 355 digits, one digit is 0.28 points, and the standard error of a share p is `sqrt(p (1 - p) / 355)`. But the *same* digits were read by both models, so what counts is on how many they differ: only those can make a difference.
+Now the decisions, and the bet of section 1. What is known about the accuracy itself? With 355 digits, one digit is 100 / 355 points, and the standard error of a share p is `sqrt(p (1 - p) / 355)`. But the *same* digits were read by both models, so what counts is on how many they differ: only those can make a difference.
 """
 
 # %%

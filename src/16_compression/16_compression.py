@@ -106,7 +106,7 @@ def interval(count, total=355, z=1.96):
 
 
 model = train(network(64, 256, 128, 10), 12, lr=2e-3)
-print(f"{right(model)} of 355 right; between {interval(right(model))[0]:.1%} and {interval(right(model))[1]:.1%}")
+print(f"trained on {len(labels):,} digits; {right(model)} of 355 others right; between {interval(right(model))[0]:.1%} and {interval(right(model))[1]:.1%}")
 
 # %%
 from tinytorch.perf.profiling import Profiler, layer_table
@@ -147,7 +147,10 @@ Given: `weight_matrices(model)`, the Tensors with two axes or more, each memory 
 # %%
 #| export
 def weight_matrices(model):
-    """Return the model's matrices: float Tensors with two axes or more, each memory once. Biases and gains are none."""
+    """Return the model's matrices: float Tensors with two axes or more, each memory once. Biases and gains are none.
+
+    ``ValueError``: there are none.
+    """
     found = {storage(w.data): w for w in weights_of(model) if w.ndim >= 2 and w.size and w.dtype.kind == "f"}
     if not found:
         raise ValueError(f"a {type(model).__name__} has no float weights of two axes or more; want a model with some")
@@ -155,7 +158,7 @@ def weight_matrices(model):
 
 
 def share(fraction, below=None):
-    """Return ``fraction`` as a float; ``ValueError`` unless it is from 0 to 1, and under ``below`` if that is given."""
+    """Return ``fraction``, a share, as a float; ``ValueError`` unless from 0 to 1, and under ``below`` if given."""
     value = real("fraction", fraction)
     if not 0 <= value <= 1 or value == below:
         raise ValueError(f"fraction is {fraction}; want a share from 0 to 1" + (", below 1" if below else ""))
@@ -181,7 +184,10 @@ Two sums, one division at the end. A mean of the matrices' shares would let a sm
 # %% nbgrader={"grade": false, "grade_id": "sparsity", "solution": true}
 #| export
 def sparsity(model):
-    """Return the share of zeros among all numbers of the model's weight matrices, 0.0 to 1.0; biases do not count."""
+    """Return the share of zeros among all numbers of the model's weight matrices, 0.0 to 1.0; biases do not count.
+
+    ``ValueError``: the model has no weight matrices.
+    """
     matrices = weight_matrices(model)
     ### BEGIN SOLUTION
     zeros = sum(int((w.data == 0).sum()) for w in matrices)
@@ -247,7 +253,7 @@ def magnitude_prune(model, fraction):
 
     All weight matrices are ranked together by absolute value; among equals the first in the model goes first. Biases
     stay; frozen weights are pruned as all others are. Nothing becomes smaller or faster by it: shapes are as before.
-    Source: Han and others, 2015.
+    ``ValueError``: a fraction outside 0 to 1, or no weight matrices. Source: Han and others, 2015.
     """
     fraction, pruned = share(fraction), deepcopy(model)
     matrices = weight_matrices(pruned)
@@ -515,7 +521,7 @@ A unit is a column in the first weight and a row in the second.
 
 # %%
 #| export
-ELEMENTWISE = (ReLU, Sigmoid, Tanh, GELU, Dropout)  # what a unit passes through alone, whatever its neighbours do
+ELEMENTWISE = (ReLU, Sigmoid, Tanh, GELU, Dropout)  #: what a unit passes through alone, whatever its neighbours do
 
 
 def held_once(model):
@@ -585,7 +591,7 @@ def structured_prune(model, fraction):
     """Return a copy of the model with fewer hidden units: in each of ``hidden_chains``, ``round(fraction * n)`` go.
 
     The arrays are really smaller. At least one unit of a layer stays; inputs and outputs of the model are as before.
-    ``ValueError`` when there is no chain whose units could go.
+    ``ValueError``: there is no chain whose units could go, or ``fraction`` is not from 0 to below 1.
     """
     fraction, chains, smaller = share(fraction, below=1), hidden_chains(model), {}
     if not chains:
@@ -754,6 +760,7 @@ def low_rank_factors(weight, rank):
 
     The nearest by the sum of squared differences (Eckart and Young, 1936) and by the longest error (Mirsky, 1960).
     Computed in float64, returned in the type of ``weight``, floats; of a rank above the full one nothing more comes.
+    ``ValueError``: a rank below 1, or a weight that is no finite float array of two axes.
     """
     rank = positive("rank", rank)
     u, s, vt = np.linalg.svd(decomposable(weight), full_matrices=False)  # (in, n), (n,), (n, out)
@@ -991,8 +998,9 @@ class DistillationLoss(Layer):
     """How far a student is from its teacher's shares, and from the labels: logits (..., C) -> a scalar tensor.
 
     alpha * T² * KL(teacher's shares || student's), both softened by T, + (1 - alpha) * cross entropy with the labels;
-    means over all rows. No gradient goes to the teacher. At a high T the KL is tiny and T² makes its rounding
-    large: in float32 the value is off by about T² * 10⁻⁷, by 0.1 at T = 1000. Source: Hinton, Vinyals and Dean, 2015.
+    means over all rows. No gradient goes to the teacher. At a high T the KL is tiny and T² makes its rounding large: in
+    float32 the value is off by about T² * 10⁻⁷, by 0.1 at T = 1000. ``ValueError``: T not above 0, or alpha outside 0
+    to 1. Source: Hinton, Vinyals and Dean, 2015.
     """
 
     def __init__(self, temperature=4.0, alpha=0.9):
@@ -1005,7 +1013,10 @@ class DistillationLoss(Layer):
         self.hard = CrossEntropyLoss()
 
     def forward(self, student_logits, teacher_logits, targets=None):
-        """Return the loss; ``targets`` (...) are class numbers, and may be left out when alpha is 1."""
+        """Return the loss; ``targets`` (...) are class numbers, and may be left out when alpha is 1.
+
+        ``ValueError``: logits of two shapes, no rows, or no targets where they are wanted.
+        """
         student, teacher = [x if isinstance(x, Tensor) else Tensor(x) for x in (student_logits, teacher_logits)]
         if student.shape != teacher.shape or not student.shape or not student.size:
             raise ValueError(f"DistillationLoss: student {student.shape} with teacher {teacher.shape}; want logits of "

@@ -459,7 +459,7 @@ The sum of all tiles of a matrix: <code>total = np.zeros((tile, tile)); for i in
 # %% nbgrader={"grade": false, "grade_id": "tiled-matmul", "solution": true}
 #| export
 def tiled_shape(a, b, tile=64):
-    """Return (m, n) for a (m, k), b (k, n) and a positive tile, or raise an error that says what is wrong."""
+    """Return (m, n) for a (m, k), b (k, n) and a tile above 0, or raise ``ValueError`` with what is wrong."""
     positive("tile", tile)
     if len(a) != 2 or len(b) != 2:
         raise ValueError(f"{a} @ {b}: want two matrices, (m, k) and (k, n); for stacks take matmul")
@@ -484,7 +484,7 @@ def tiled_matmul(a, b, tile=64):
 #| export
 @flops(tiled_matmul, contraction=True)
 def tiled_matmul_cost(out_shape, a, b, tile=64):
-    """Price a product in tiles like any other: 2 per multiply-add."""
+    """Price a product in tiles like any other, in FLOPs: 2 per multiply-add, a (m, k) @ b (k, n)."""
     return matmul_cost(out_shape, a, b)
 
 
@@ -605,7 +605,7 @@ Pairs of neighbours: <code>def pairs(row): for i in range(0, len(row), 2): yield
 
 # %% nbgrader={"grade": false, "grade_id": "in-pieces", "solution": true}
 #| export
-BLOCK = 32_768  # numbers in a piece: 128 KiB in float32, so that a few such pieces fit a second-level cache
+BLOCK = 32_768  #: numbers in a piece: 128 KiB in float32, so that a few such pieces fit a second-level cache
 
 
 def in_pieces(out, *inputs, block=BLOCK):
@@ -682,7 +682,7 @@ sigmoid(x) = 1 / (1 + e^-x) in place: <code>np.negative(x, out=out); np.exp(out,
 
 # %% nbgrader={"grade": false, "grade_id": "gelu-into", "solution": true}
 #| export
-ROOT, CUBE = sqrt(2 / pi), 0.044715  # the constants of GELU's tanh form
+ROOT, CUBE = sqrt(2 / pi), 0.044715  #: the constants of GELU's tanh form
 
 
 def gelu_into(out, x):
@@ -750,7 +750,7 @@ Both together are the fused op: given, because it is one line more than its name
 #| export
 @op(shape=same_shape, dtype=floating)
 def fused_gelu(a):
-    """Gaussian error linear unit, tanh form, element by element, in one op: a is read once, the result written once.
+    """Return the Gaussian error linear unit, tanh form, in one op: a (...) -> (...), read and written once.
 
     Same values as ``gelu`` of Module 02, up to rounding, in a fraction of the traffic.
     """
@@ -764,7 +764,7 @@ def fused_gelu(a):
 
 @flops(fused_gelu)
 def fused_gelu_cost(out_shape, a):
-    """Price GELU as its nine ops are priced, so that profiles before and after can be compared."""
+    """Price GELU of a as its nine ops are priced, in FLOPs, so that profiles before and after can be compared."""
     return 9 * per_output(out_shape, a)
 
 
@@ -905,7 +905,7 @@ Given: the op that goes back, `g` times the slope, in pieces; and the rules of b
 
 # %%
 #| export
-FAR = 16.0  # from here on GELU's slope is 1, or 0, in every type; x² of float16 is inf from 256 on, and 0 · inf is NaN
+FAR = 16.0  #: from here on GELU's slope is 1, or 0, in every type; x² of float16 is inf from 256 on, and 0 · inf is NaN
 
 
 def both_alike(g, a):
@@ -947,7 +947,7 @@ def fused_gelu_gradient_vjp(gg, out, g, a):
 
 @flops(fused_gelu_gradient)
 def fused_gelu_gradient_cost(out_shape, g, a):
-    """Price two comparisons, what is written in ``gelu_slope``, and the product with g: 18 per element."""
+    """Price two comparisons, what is written in ``gelu_slope``, and the product with g: 18 FLOPs per element."""
     return 18 * per_output(out_shape, a)
 
 
@@ -1085,12 +1085,12 @@ Given: price, traffic and gradient. The result is written by the product, then r
 #| export
 @flops(linear_gelu, contraction=True)
 def linear_gelu_cost(out_shape, x, weight, bias=None):
-    """Price both: 2 per multiply-add, 9 per element for GELU (so the contractions' subtotal has GELU in it)."""
+    """Price both, in FLOPs: x @ weight, 2 per multiply-add, and 9 per element for GELU (contractions have both)."""
     return linear_cost(out_shape, x, weight, bias) + 9 * per_output(out_shape, x)
 
 
 def linear_gelu_inside(out_shape, *in_shapes):
-    """Find the product's result, read and written once more, and nine NumPy calls for each piece of rows."""
+    """Find ``out_shape`` read and written once more, and nine NumPy calls for each piece of rows; an ``Inside``."""
     return Inside(2 * prod(out_shape), steps=9 * ceil(prod(out_shape[:-1]) / rows_in_a_piece(out_shape)))
 
 
@@ -1100,7 +1100,7 @@ TRANSCENDENTALS.add(linear_gelu)
 
 @vjp(linear_gelu)
 def linear_gelu_vjp(g, out, x, weight, bias=None):
-    """Compute the linear part again, then the chain rule: through GELU, then as ``linear``."""
+    """Compute the linear part again, then the chain rule from g (..., out): through GELU, then as ``linear``."""
     inputs = (x, weight) if bias is None else (x, weight, bias)
 
     @cache
@@ -1113,7 +1113,7 @@ def linear_gelu_vjp(g, out, x, weight, bias=None):
 class LinearGELU(Layer):
     """A ``Linear`` and the GELU after it as one op: x (..., in_features) -> (..., out_features).
 
-    ``LinearGELU(linear)`` holds the weight and bias of ``linear``, not copies of them.
+    ``LinearGELU(linear)`` holds weight and bias of ``linear``, not copies; what is no ``Linear`` is a ``TypeError``.
     """
 
     def __init__(self, linear):
@@ -1226,7 +1226,7 @@ Double each number that a 0 follows: <code>new = list(row); for i in range(len(r
 # %% nbgrader={"grade": false, "grade_id": "fuse-pairs", "solution": true}
 #| export
 def fuse_pairs(layers):
-    """Return a list of the same length: each Linear with a GELU behind it is a LinearGELU and an empty Sequential."""
+    """Return layers, as many as came: each Linear with a GELU behind it is a LinearGELU and an empty Sequential."""
     ### BEGIN SOLUTION
     new = list(layers)
     for i in range(len(layers) - 1):

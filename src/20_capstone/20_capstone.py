@@ -1642,7 +1642,7 @@ print("FLOPs for token 64, read again and cached:", token_flops(gpt, 64))
 
 # %% [markdown]
 """
-**Transfer.** GPT-2 small has 124,439,808 parameters, in float32. Its `Linear` layers go to int8, one byte for four. **Guess:** how many times smaller does the whole model get? And what does one token cost after 1,023 others, with and without a cache? Nothing below is computed: the models are built on shapes.
+**Transfer.** GPT-2 small keeps its parameters in float32. Its `Linear` layers go to int8, one byte for four. **Guess:** how many times smaller does the whole model get? And what does one token cost after 1,023 others, with and without a cache? Nothing below is computed: the models are built on shapes.
 """
 
 # %%

@@ -188,6 +188,14 @@ def test_a_layer_called_three_times_is_one_row(clock):
     assert "x3" in layer_table({"layers": rows})
 
 
+@pytest.mark.parametrize("profile", [
+    lambda: profile_backward_pass(Linear(4, 2), ones(3, 4), limits=MACHINE, clock=still),
+    lambda: profile_layer(Linear(4, 2), (3, 4), limits=MACHINE, clock=still)])
+def test_the_table_is_of_a_forward_pass(profile):
+    with pytest.raises(ValueError, match="no layers of a forward pass .*want what profile_forward_pass returned"):
+        layer_table(profile())
+
+
 def test_own_ops_belong_to_the_layer_around_them(clock):
     class Skip(Layer):
         def __init__(self):

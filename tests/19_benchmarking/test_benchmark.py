@@ -18,6 +18,7 @@ from tinytorch.perf.benchmarking import (
     accuracy_interval,
     benchmark_table,
     measure_model,
+    right_or_wrong,
     span,
 )
 from tinytorch.perf.profiling import Profiler, environment, percentile
@@ -246,6 +247,20 @@ def test_scores_must_be_one_row_for_each_example():
     flat.forward = lambda x: Linear(4, 4)(x).reshape(4, 8)
     with pytest.raises(ValueError, match=r"gave \(4, 8\) for 8 labels"):
         Benchmark({"a": flat}, X, LABELS, profiler=Profiler(clock=lambda: 0)).run(1, 6)
+
+
+@pytest.mark.parametrize("kind", [Tensor, np.asarray, list])
+def test_labels_may_be_a_tensor_an_array_or_a_list(kind):
+    model = Sequential(Linear(4, 4, bias=False))
+    model.layers[0].weight.data[:] = np.eye(4)
+    labels = Tensor(LABELS, dtype=np.int64) if kind is Tensor else kind(LABELS)
+    assert right_or_wrong(model, X, labels).tolist() == [True] * 5 + [False] * 3  # of zeros the first is the largest
+
+
+@pytest.mark.parametrize("labels", [LABELS / 2, LABELS.reshape(4, 2), 3])
+def test_labels_that_are_no_class_numbers_are_refused(labels):
+    with pytest.raises(ValueError, match="labels are .*want whole class numbers"):
+        right_or_wrong(keeping(), X, labels)
 
 
 def test_a_suite_sums_up_by_the_geometric_mean():

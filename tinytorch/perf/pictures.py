@@ -108,7 +108,8 @@ def _caption(workload: Any) -> str:
     shapes = get("shapes") or [get("input_shape")]
     what = " ".join(f"({', '.join(map(str, shape))})" for shape in shapes if shape)
     kinds = " ".join(map(str, get("dtypes") or ()))
-    blas = f"{get('blas', 'BLAS')}, {get('blas_threads')} threads" if get("blas_threads") else get("blas")
+    threads = get("blas_threads")
+    blas = f"{get('blas', 'BLAS')}, {threads} thread{'s' * (threads != 1)}" if threads else get("blas")
     versions = ", ".join(f"{label} {get(key)}" for key, label in (("numpy", "NumPy"), ("python", "Python"))
                          if get(key))
     parts = [f"{get('model', 'model not named')}" + (f" on {what} {kinds}".rstrip() if what else ""), get("date"),
@@ -118,7 +119,7 @@ def _caption(workload: Any) -> str:
 
 
 def to_png(figure: Any) -> bytes:
-    """Return the picture as PNG: 900 pixels wide, no date in it, equal bytes for equal data."""
+    """Return the picture, a figure, as PNG: 900 pixels wide, no date in it, equal bytes for equal data."""
     page = BytesIO()
     with _style():
         figure.savefig(page, format="png", metadata={"Software": None})
@@ -126,7 +127,7 @@ def to_png(figure: Any) -> bytes:
 
 
 def to_svg(figure: Any) -> bytes:
-    """Return the picture as SVG with its letters as outlines: the same anywhere, no date in it."""
+    """Return the picture, a figure, as SVG with its letters as outlines: the same anywhere, no date in it."""
     page = BytesIO()
     with _style():
         figure.savefig(page, format="svg", metadata={"Date": None, "Creator": None})
@@ -303,13 +304,20 @@ def _called(part: Mapping[str, Any], most: int = 34) -> str:
 
 @_styled
 def latency_histogram(stats: Mapping[str, Any], workload: Any = None) -> Any:
-    """Draw how long the calls took: a histogram, every sample below it, the median with its interval, p95 and p99.
+    """Draw how many ms the calls took: a histogram, every sample below it, the median with its interval, p95, p99.
 
     A percentile that this many samples do not support is drawn pale and says so. Reads ``times_ms, median, ci95, p95,
     p99, unsupported, samples_are, workload`` of ``latency_statistics``::
 
         stats = latency_statistics(model, x)
         latency_histogram(stats)
+
+    Returns:
+        A Matplotlib figure.
+
+    Raises:
+        ValueError: no ``times_ms``, or a number that is not finite.
+        ImportError: Matplotlib is not installed.
     """
     if not isinstance(stats, Mapping) or "times_ms" not in stats:
         raise ValueError("stats holds no 'times_ms'; give what latency_statistics returned")
@@ -366,6 +374,13 @@ def warmup_curve(times_ms: Sequence[float], workload: Any = None) -> Any:
 
         times = [ns / 1e6 for ns in time_calls(lambda: model(x), 0, 40, perf_counter_ns)]
         warmup_curve(times, workload(model, x))
+
+    Returns:
+        A Matplotlib figure.
+
+    Raises:
+        ValueError: no times, or one that is negative or not finite.
+        ImportError: Matplotlib is not installed.
     """
     times = _numbers("times_ms", times_ms)
     settled = median(times[len(times) // 2:])
@@ -421,6 +436,13 @@ def roofline_chart(limits: Any, rows: Rows, workload: Any = None) -> Any:
 
         profile = profile_forward_pass(model, x)
         roofline_chart(machine_limits(), profile["layers"], profile["latency"]["workload"])
+
+    Returns:
+        A Matplotlib figure.
+
+    Raises:
+        ValueError: limits without their rates, or with a rate of 0; no rows, or a row without one of its keys.
+        ImportError: Matplotlib is not installed.
     """
     peak, table = _limits(limits)
     parts = _parts(rows, ("self_ms", "flops", "bytes"))
@@ -513,6 +535,13 @@ def layer_ribbons(rows: Rows, workload: Any = None) -> Any:
 
         profile = profile_forward_pass(model, x)
         layer_ribbons(profile["layers"], profile["latency"]["workload"])
+
+    Returns:
+        A Matplotlib figure.
+
+    Raises:
+        ValueError: no rows, or a row without one of its keys.
+        ImportError: Matplotlib is not installed.
     """
     timed = any("self_ms" in row for row in rows if isinstance(row, Mapping)) if rows else True
     first: tuple[str, str, Callable[[float], str]] = (
@@ -645,6 +674,13 @@ def memory_chart(timeline: Sequence[Sequence[Any]], workload: Any = None) -> Any
 
         with profile(profile_memory=True) as p: model(x)
         memory_chart(p.memory_timeline(), workload(model, x))
+
+    Returns:
+        A Matplotlib figure.
+
+    Raises:
+        ValueError: no points, points that go back in time, or a number that is not finite.
+        ImportError: Matplotlib is not installed.
     """
     points = list(timeline) if hasattr(timeline, "__iter__") else []
     if not points or not all(isinstance(point, (list, tuple)) and len(point) == 3 for point in points):
@@ -725,6 +761,13 @@ def batch_curve(rows: Rows, workload: Any = None) -> Any:
 
         rows = profile_batch_sizes(model, (1, 64), (1, 8, 32, 64))
         batch_curve(rows)
+
+    Returns:
+        A Matplotlib figure.
+
+    Raises:
+        ValueError: no rows, a row without one of its keys, or a batch below 1.
+        ImportError: Matplotlib is not installed.
     """
     source = "profile_batch_sizes"
     sizes = _column("rows", rows, "batch", source)
@@ -795,6 +838,13 @@ def pareto_chart(rows: Rows, front: Sequence[str], x: str = "parameter_bytes", y
         rows = [one.to_dict() for one in Benchmark(...).run()]
         best = pareto_front(rows, smaller=("parameter_bytes",), larger=("accuracy",))
         pareto_chart(rows, [row["name"] for row in best])
+
+    Returns:
+        A Matplotlib figure.
+
+    Raises:
+        ValueError: no rows, a row without one of its keys, or a name in ``front`` that is no row's.
+        ImportError: Matplotlib is not installed.
     """
     xs, ys = (_column("rows", rows, key, "ModelResult.to_dict()") for key in (x, y))
     names = [row.get("name", "") for row in rows]
