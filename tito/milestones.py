@@ -17,6 +17,7 @@ import os
 import re
 import time
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeGuard
 
@@ -102,9 +103,16 @@ def find_milestone(root: Path, text: str) -> Milestone:
 
 # ---- what it needs
 
+@lru_cache(maxsize=64)
+def _package_imports(text: str) -> list[str]:
+    from tito.notebooks.checks import imported_names
+
+    return sorted({name for _, name in imported_names(ast.parse(text)) if name.split(".")[0] == PACKAGE})
+
+
 def needed(milestone: Milestone) -> list[Module]:
     """Return the modules a milestone runs on, in the order of the course: what it imports, and what that imports."""
-    from tito.notebooks.checks import imported_names, reach
+    from tito.notebooks.checks import reach
 
     owners = target_owners(milestone.root)
     found: set[Module] = set()
@@ -113,10 +121,9 @@ def needed(milestone: Milestone) -> list[Module]:
         for module in reach(milestone.root, todo.pop(), owners) - found:
             found.add(module)
             try:
-                tree = ast.parse(module.package.read_text(encoding="utf-8"))
+                todo += _package_imports(module.package.read_text(encoding="utf-8"))
             except (OSError, ValueError, SyntaxError):
                 continue  # the run says what is wrong with that file
-            todo += [name for _, name in imported_names(tree) if name.split(".")[0] == PACKAGE]
     return sorted(found, key=lambda module: module.order)
 
 

@@ -12,26 +12,35 @@ from typing import Any
 from tito.errors import TitoError
 
 STYLE = """
-:root { color-scheme: light; }
-body { background: #fff; color: #222; font: 15px/1.5 system-ui, "Segoe UI", Helvetica, Arial, sans-serif; margin: 0; }
+:root { color-scheme: light dark; --ink: #222; --paper: #fff; --quiet: #555; --line: #ccc; --stripe: #f5f5f5;
+  --mark: #0b3c6f; --doubt: #a63c06; }
+@media screen and (prefers-color-scheme: dark) {
+  :root { --ink: #ddd; --paper: #16181b; --quiet: #aaa; --line: #4a4d52; --stripe: #202327; --mark: #7db3ea;
+    --doubt: #f0935a; }
+}
+body { background: var(--paper); color: var(--ink); margin: 0;
+  font: 15px/1.5 system-ui, "Segoe UI", Helvetica, Arial, sans-serif; }
 main { max-width: 960px; margin: 0 auto; padding: 1.5rem 1.25rem 3rem; }
 h1 { font-size: 1.7rem; line-height: 1.2; margin: 0 0 .3rem; overflow-wrap: anywhere; }
-h2 { font-size: 1.2rem; margin: 2.2rem 0 .5rem; border-bottom: 1px solid #ccc; padding-bottom: .2rem; }
+h2 { font-size: 1.2rem; margin: 2.2rem 0 .5rem; border-bottom: 1px solid var(--line); padding-bottom: .2rem; }
 p { margin: .5rem 0; max-width: 75ch; overflow-wrap: anywhere; }
-.small, figcaption, caption { color: #555; font-size: .87rem; }
-.verdict { font-size: 1.1rem; border-left: 4px solid #0b3c6f; padding: .2rem 0 .2rem .8rem; }
-.doubt { border-left: 4px solid #a63c06; padding-left: .8rem; }
+.small, figcaption, caption { color: var(--quiet); font-size: .87rem; }
+.verdict { font-size: 1.1rem; border-left: 4px solid var(--mark); padding: .2rem 0 .2rem .8rem; }
+.doubt { border-left: 4px solid var(--doubt); padding-left: .8rem; }
 .wide { overflow-x: auto; }
+:focus-visible { outline: 2px solid var(--mark); outline-offset: 2px; }
 table { border-collapse: collapse; font-size: .87rem; margin: .4rem 0; }
 caption { text-align: left; padding-bottom: .3rem; }
+caption span { display: inline-block; position: sticky; left: 0; max-width: calc(100vw - 2.5rem); }
 th, td { padding: .16rem .7rem .16rem 0; text-align: left; vertical-align: top; }
-thead th { border-bottom: 1px solid #888; white-space: nowrap; }
-tbody tr:nth-child(even) { background: #f5f5f5; }
-th[scope=row] { font-weight: normal; }
+thead th { border-bottom: 1px solid var(--quiet); white-space: nowrap; }
+tbody tr:nth-child(even) { background: var(--stripe); }
+th[scope=row] { font-weight: normal; max-width: 20rem; overflow-wrap: break-word; }
 .number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 figure { margin: 1.2rem 0; }
-img { max-width: 100%; height: auto; display: block; }
+img { max-width: 100%; height: auto; display: block; background: #fff; border-radius: 3px; }
 summary { cursor: pointer; margin: .5rem 0; }
+@media screen and (max-width: 640px) { figure img { max-width: none; width: 680px; } }
 @media print {
   body { font-size: 10pt; }
   main { max-width: none; padding: 0; }
@@ -115,7 +124,9 @@ def _table(caption: str, head: Sequence[str], rows: Sequence[Sequence[Cell]], nu
         indent = f' style="padding-left: {depth}em"' if depth else ""
         cells = "".join(f"<td{kind}>{_safe(cell)}</td>" for cell, kind in zip(others, kinds[1:]))
         lines.append(f'<tr><th scope="row"{indent}>{_safe(text)}</th>{cells}</tr>')
-    return (f'<div class="wide">\n<table>\n<caption>{_safe(caption)}</caption>\n<thead><tr>{titles}</tr></thead>\n'
+    caption = _safe(caption)
+    return (f'<div class="wide" role="group" tabindex="0" aria-label="{caption}">\n'  # it scrolls where it is too wide
+            f"<table>\n<caption><span>{caption}</span></caption>\n<thead><tr>{titles}</tr></thead>\n"
             "<tbody>\n" + "\n".join(lines) + "\n</tbody>\n</table>\n</div>")
 
 
@@ -217,7 +228,8 @@ def _pictures(wanted: Sequence[tuple[str, str, Callable[[Any], Any]]]) -> tuple[
                 sheet = draw(pictures)
                 image = base64.b64encode(pictures.to_svg(sheet)).decode("ascii")
                 seen = _safe(f"{title}. {sheet.texts[0].get_text()}".replace("\n", " ").replace(r"\$", "$"))
-                drawn[title] = (f'<figure>\n<img alt="{seen}" src="data:image/svg+xml;base64,{image}">\n'
+                drawn[title] = (f'<figure>\n<div class="wide" role="group" tabindex="0" aria-label="{_safe(title)}">'
+                                f'<img alt="{seen}" src="data:image/svg+xml;base64,{image}"></div>\n'
                                 f"<figcaption>{_safe(reading)}</figcaption>\n</figure>")
             except ValueError as error:
                 drawn[title] = _p(f"{title}: no picture, for {error}.", "small")
@@ -378,11 +390,16 @@ def _memory(profile: dict[str, Any]) -> str:
                  "before the pass began.", "small"))
 
 
+def _four(value: float) -> str:
+    """Write a number with four digits that count, and never with a power of ten where it is large."""
+    return f"{float(f'{value:.4g}'):,.0f}" if value >= 1000 else f"{value:.4g}"
+
+
 def _batches(result: dict[str, Any]) -> str:
     """Return the table of batch sizes, or why there is none."""
     if not result["batch_sizes"]:
         return _p(f"Not measured: {result['batch_sizes_why']}.")
-    cells = [[f"{row['batch']:,}", f"{row['latency_ms']:.4g}", f"{row['throughput']:,.4g}",
-              f"{row['peak_memory_mb']:,.4g}"] for row in result["batch_sizes"]]
+    cells = [[f"{row['batch']:,}", _four(row["latency_ms"]), _four(row["throughput"]),
+              _four(row["peak_memory_mb"])] for row in result["batch_sizes"]]
     head = ("batch", "median latency, ms", "samples a second", "peak memory, MB")
     return _table("One forward pass at each size, on made inputs", head, cells, head[1:])

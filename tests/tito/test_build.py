@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tito.errors import NotebookError, ProjectError
-from tito.notebooks.book import open_book
+from tito.notebooks.book import inside_strings, open_book
 from tito.notebooks.build import build, check, make, sources
 from tito.notebooks.export import export_notebook, export_text, is_edited, is_generated, write_atomically
 from tito.notebooks.read import dumps, load, new_notebook, read_source
@@ -390,3 +390,15 @@ def test_the_command(checkout, tito):
     assert done.stderr == "tito: src/01_alpha/01_alpha.py:48, half: this cell is not Python: invalid syntax\n"
     assert [fault["line"] for fault in json.loads(done.stdout)["faults"]] == [48]
     assert tito("build", "gamma").returncode == 2
+
+
+@pytest.mark.parametrize(("source", "inner"), [
+    ('a = "x"\nb = "y"', set()), ('a = """x\ny"""', {2}), ("a = '''x\n\ny'''", {2, 3}), ('a = "x\\\ny"', {2}),
+    ("a = f'{1}'\nb = {f'{2}': 1}", set()), ('a = rb"""x\ny"""\nb = 1', {2})])
+def test_lines_that_begin_inside_a_string(source, inner):
+    assert inside_strings(source) == inner
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="an f-string may go on in its braces since Python 3.12")
+def test_an_f_string_that_goes_on_in_its_braces():
+    assert inside_strings("a = f'{\n1}'\nb = 2") == {2}

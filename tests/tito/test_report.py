@@ -256,3 +256,9 @@ def test_an_ops_bytes_hold_its_temporaries():
     """
     rows = profiling.op_rows(Conv2d(1, 16, 3, padding=1), Tensor(np.zeros((32, 1, 8, 8), np.float32)), 1)
     assert [(row["op"], row["bytes"]) for row in rows] == [("conv2d", 312_960)]
+
+
+@pytest.mark.parametrize("value, said", [(0.13154, "0.1315"), (999.96, "1000"), (7604.2, "7,604"), (62690.4, "62,690"),
+                                         (1429312.0, "1,429,000")])
+def test_large_numbers_have_no_power_of_ten(value, said):
+    assert report._four(value) == said

@@ -39,9 +39,9 @@ nbgrader and its kernel must be able to import `tinytorch` and `tito`: install T
     nbgrader autograde {first}
     nbgrader export
 
-The first writes release/{first}/, which students get; the second grades submitted/<student>/{first}/; the third writes
-the points of all to grades.csv. Students may as well work in TinyTorch's own `modules/`, where a missing part says its
-name.
+The first writes `release/{first}/`, which students get; the second grades `submitted/<student>/{first}/`; the
+third writes the points of all to grades.csv. Students may as well work in TinyTorch's own `modules/`, where a missing
+part says its name.
 
 In place of `nbgrader autograde`, run in TinyTorch's checkout
 

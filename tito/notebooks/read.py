@@ -28,21 +28,23 @@ _OURS = ("skill",)  # written beside nbgrader's keys in a source, kept apart fro
 
 
 @contextlib.contextmanager
-def _without(name: str) -> Iterator[None]:
-    """Let ``import name`` fail for a moment, for an optional import that costs more than it gives."""
-    if name in sys.modules:
-        yield
-        return
-    sys.modules[name] = None  # type: ignore[assignment]
+def _without(*names: str) -> Iterator[None]:
+    """Let ``import name`` fail for a moment, for optional imports that cost more than they give."""
+    absent = [name for name in names if name not in sys.modules]
+    sys.modules.update(dict.fromkeys(absent))  # type: ignore[arg-type]
     try:
         yield
     finally:
-        del sys.modules[name]
+        for name in absent:
+            del sys.modules[name]
 
 
 def jupytext() -> ModuleType:
-    """Import jupytext, without the URL grammar that jsonschema would build first (1.5 s, used for nothing here)."""
-    with _without("rfc3987_syntax"):
+    """Import jupytext, without its parts for a Jupyter server, and the URL grammar that jsonschema would build first.
+
+    They are optional, take most of its time (half a second and 1.5 s) and are used for nothing here.
+    """
+    with _without("rfc3987_syntax", "jupytext.sync_contentsmanager", "jupytext.async_contentsmanager"):
         return import_module("jupytext")
 
 

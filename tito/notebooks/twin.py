@@ -11,6 +11,7 @@ import copy
 import difflib
 import json
 import re
+from functools import lru_cache
 
 from tito.errors import NOT_PYTHON, NotebookError
 from tito.notebooks.book import inside_strings, is_exported
@@ -23,6 +24,7 @@ _MAGIC = re.compile(r"^(\s*)([%!])")
 _WAS_MAGIC = re.compile(r"^(\s*)# ipython: ")
 
 
+@lru_cache(maxsize=1000)
 def _statements(source: str) -> int | None:
     """Return how many statements a cell has, ``None`` when it does not parse."""
     try:
