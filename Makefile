@@ -4,14 +4,21 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: profile test mutants build clean
+.PHONY: profile test docs mutants build clean
 .DELETE_ON_ERROR:
 
 profile: $(VENV)/.ready-notebook  ## train the digits MLP for a moment, then profile it
 	@$(BIN)/tito profile
+	@echo
+	@echo "Next: source scripts/activate-tinytorch, then tito module start tensor"
 
 test: $(VENV)/.ready-dev  ## run all tests
-	@$(BIN)/python -m pytest tests -n auto --dist loadfile
+	@$(BIN)/python -m pytest tests -n auto --dist loadfile --no-loadscope-reorder
+
+docs: $(VENV)/.ready-docs  ## build the site in build/docs, all its code run
+	@echo "running all pages and chapters (some minutes) ..."
+	@$(BIN)/python -m sphinx -W --keep-going --quiet -b html docs build/docs
+	@echo "The site begins at $(CURDIR)/build/docs/index.html"
 
 mutants: $(VENV)/.ready-dev  ## run every wrong and every right solution of the mutation matrix
 	@$(BIN)/python tests/mutants/matrix.py
@@ -33,7 +40,12 @@ $(VENV)/.ready-notebook: pyproject.toml | $(VENV)/.made
 	@$(PIP) install -e '.[notebook,viz]'
 	@touch $@
 
+$(VENV)/.ready-docs: pyproject.toml | $(VENV)/.made
+	@echo "installing TinyTorch and what its site is built with (a minute or two, once) ..."
+	@$(PIP) install -e '.[docs]'
+	@touch $@ $(VENV)/.ready-notebook
+
 $(VENV)/.ready-dev: pyproject.toml | $(VENV)/.made
 	@echo "installing TinyTorch and what its tests need (a minute or two, once) ..."
 	@$(PIP) install -e '.[dev]'
-	@touch $@ $(VENV)/.ready-notebook
+	@touch $@ $(VENV)/.ready-notebook $(VENV)/.ready-docs
