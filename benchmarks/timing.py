@@ -34,8 +34,8 @@ def timeit_ms(function, repeats: int) -> float:
     return median(timer.repeat(repeats, calls)) / calls * 1e3
 
 
-def both_ways(n: int, samples: int) -> list:
-    """Time a product of (n, n) matrices both ways in shuffled rounds: a list of (timeit's ms, ours)."""
+def both_ways(n: int, samples: int, how_often: int = ROUNDS) -> list:
+    """Time a product of (n, n) matrices both ways in so many shuffled rounds: a list of (timeit's ms, ours)."""
     x = Tensor(np.random.default_rng(0).standard_normal((n, n)))
 
     def model(t):
@@ -45,7 +45,7 @@ def both_ways(n: int, samples: int) -> list:
               lambda: measure_latency(model, x, warmup=3, iterations=samples))
     rounds = []
     with no_grad():
-        for _ in range(ROUNDS):
+        for _ in range(how_often):
             took = {side: timers[side]() for side in random.sample((0, 1), 2)}
             rounds.append((took[0], took[1]))
     return rounds

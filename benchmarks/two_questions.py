@@ -7,6 +7,7 @@ Exit status 0; 1: a request gave another text in the fresh process than here; 2:
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import time
@@ -46,6 +47,14 @@ def one_thread():
     """Hold BLAS to one thread: products this small gain nothing from more, and waking them makes times jump."""
     from threadpoolctl import threadpool_limits
     return threadpool_limits(1, user_api="blas")
+
+
+def load() -> float | None:
+    """Return how many processes wanted to run in the last minute, or None where the system does not tell."""
+    try:
+        return os.getloadavg()[0]
+    except (AttributeError, OSError):  # Windows
+        return None
 
 
 class Watched:
@@ -101,14 +110,18 @@ def middle(requests: list[dict]) -> dict:
 
 def answers(prompt: str, new: int, repeats: int, first: dict, clock: Clock = perf_counter_ns) -> dict:
     """Measure what is warm here, in turns, and set it beside the ``first`` request of a fresh process; all in ns."""
-    server = build()
+    from tinytorch.perf.profiling import environment
+
+    busy, server = load(), build()
     with one_thread():
         request(server, prompt, new)
         rounds = [(forward(server, prompt, clock), request(server, prompt, new, clock)) for _ in range(repeats)]
+        machine = environment()
     warm = middle([one for _, one in rounds])
     return {"workload": {"model": repr(server.model), "parameters": sum(p.size for p in server.model.parameters()),
                          "prompt_tokens": len(server.tokenizer.encode(prompt)), "new_tokens": new, "dtype": "float32",
-                         "repeats": repeats},
+                         "repeats": repeats, "fresh": FRESH, "load": busy, "date": time.strftime("%Y-%m-%d")},
+            "machine": machine,
             "forward": median(ns for ns, _ in rounds), "first": first, "warm": warm,
             "same_text": warm["text"] is not None and warm["text"] == first["text"]}
 
@@ -135,17 +148,16 @@ def stages(one: dict) -> str:
 
 def report(found: dict) -> str:
     """Write both answers with their boundaries, and what each would have said of the other."""
-    from tinytorch.perf.profiling import environment
-
-    here, work, cold, warm = environment(), found["workload"], found["first"], found["warm"]
+    here, work, cold, warm = found["machine"], found["workload"], found["first"], found["warm"]
     new, one = work["new_tokens"], found["forward"]
     last = work["prompt_tokens"] + new - 1
+    busy = "unknown" if work["load"] is None else f"{work['load']:.1f} processes"
     return "\n".join([
-        f"{here['cpu']} · Python {here['python']} · NumPy {here['numpy']} · {here['blas']}, 1 BLAS "
-        f"thread · {time.strftime('%Y-%m-%d')}",
+        f"{here['cpu']} · Python {here['python']} · NumPy {here['numpy']} · {here['blas']}, "
+        f"{here['blas_threads']} BLAS thread{'s' * (here['blas_threads'] != 1)} · {work['date']}",
         f"{work['model']}, {work['parameters']:,} parameters, {work['dtype']}, evaluation mode, no graph",
         f"prompt of {work['prompt_tokens']} tokens, {new} new ones, greedy; medians of {work['repeats']} turns, "
-        f"of {FRESH} fresh processes",
+        f"of {work['fresh']} fresh processes; load before the run {busy}",
         "",
         "How long is a warm forward pass?",
         "  from: the model is called on the prompt's tokens; to: the logits of every position are there",

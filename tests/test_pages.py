@@ -1,6 +1,7 @@
-"""The pages that tell the two cases: their figures are the scripts', their commands run, their pictures exist."""
+"""The pages that tell the two cases: their figures come from the kept records, by the scripts' own functions."""
 
 import importlib.util
+import json
 import re
 import subprocess
 import sys
@@ -26,10 +27,6 @@ def pages():
         sys.path[:] = before
         for name in {"worked_case", "two_questions"} - known:
             sys.modules.pop(name, None)
-
-
-def figures(pages, name):
-    return (ROOT / "docs" / name).read_text(encoding="utf-8").split(pages.BEGIN)[1].split(pages.END)[0]
 
 
 RESULT = {
@@ -70,40 +67,60 @@ def test_a_page_is_replaced_between_its_marks_only(pages, tmp_path):
     assert page.read_text(encoding="utf-8") == "no marks\n"
 
 
-def test_pictures(pages, tmp_path):
+def test_pictures(pages):
     pytest.importorskip("matplotlib")
-    pages.draw(RESULT, tmp_path)
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["worked-case-ratios.svg", "worked-case-time.svg"]
-    once = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
-    pages.draw(RESULT, tmp_path)
-    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == once  # the same numbers, the same picture
+    from matplotlib import pyplot as plt
+
+    for draw in (pages.time_picture, pages.ratio_picture):
+        figure = draw(RESULT)
+        (axes,) = figure.axes
+        assert axes.get_title() and axes.get_legend()  # from these a page's alternative text is made
+        plt.close(figure)
 
 
-def test_the_worked_case_shows_a_run(pages):
+def test_a_record_is_kept_and_read(pages, tmp_path):
+    file = pages.keep("case", {**RESULT, "traces": {"Fused": "/somewhere/fused.json"}}, tmp_path / "new")
+    assert "somewhere" not in file.read_text(encoding="utf-8")
+    kept = pages.record("case", tmp_path / "new")
+    assert kept == json.loads(json.dumps(RESULT))
+    assert pages.case_figures(kept) == pages.case_figures(RESULT)
+    with pytest.raises(FileNotFoundError, match="run: python benchmarks/pages.py"):
+        pages.record("other", tmp_path)
+
+
+def test_nothing_is_kept_of_a_case_that_fails(pages, monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(pages, "DATA", tmp_path)
+    monkeypatch.setattr(pages.worked_case, "run", lambda *given: {**RESULT, "failures": ["the outputs differ"]})
+    monkeypatch.setattr(pages.two_questions, "fresh", pages.two_questions.first)
+    monkeypatch.setattr(pages.two_questions, "NEW", 2)
+    assert pages.write_cases() == 1
+    assert "FAIL: the outputs differ" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_worked_case_has_a_record(pages):
     """What does not depend on the machine must be what a run gives; what does must be there."""
-    block = figures(pages, "worked-case.md")
+    kept = pages.record("worked-case")
+    assert kept["failures"] == []
+    block = pages.case_figures(kept)
     rows = [line.strip("| ").split(" | ") for line in block.splitlines() if line.startswith("| ")]
-    header, ratio_header = (pages.worked_case.spelling_rows(RESULT)[0], pages.worked_case.ratio_rows(RESULT)[0])
-    assert [row for row in rows if row in (header, ratio_header)] == [header, ratio_header]
     assert {row[0]: row[1:3] for row in rows if row[0] in RESULT["spellings"]} == {
         "Primitive": ["13", "31.0"], "PerStep": ["5", "11.0"], "Fused": ["1", "3.0"]}
     assert re.search(r"8,192 x 1,024 float32, seed 88", block)
     assert re.search(r"· \d{4}-\d\d-\d\d$", block, re.MULTILINE)
 
 
-def test_the_two_questions_show_a_run(pages):
-    block = figures(pages, "two-questions.md")
+def test_the_two_questions_have_a_record(pages):
+    told = pages.two_questions.report(pages.record("two-questions"))
     for words in ("How long is a warm forward pass?", "How long is a first complete request?", "left out:",
-                  f"{pages.two_questions.NEW} new ones"):
-        assert words in block
+                  f"{pages.two_questions.NEW} new ones", "load before the run"):
+        assert words in told
 
 
 @pytest.mark.parametrize("name", PAGES)
 def test_what_a_page_names_exists(name):
     page = ROOT / "docs" / name
     text = page.read_text(encoding="utf-8")
-    for picture in re.findall(r"!\[[^\]]+\]\(([^)]+)\)", text):
-        assert (page.parent / picture).read_text(encoding="utf-8").startswith("<?xml")
     commands = re.findall(r"python (benchmarks/\w+\.py)([^\n`]*)", text)
     assert commands
     for script, words in commands:
