@@ -77,7 +77,9 @@ def test_graded_cells_call_their_test(module):
 def test_points_make_100(module):
     """The points add up to 100, over 3 to 7 skills; a bonus notebook's cells check and give none."""
     graded = book(module).graded
-    assert sum(grader(cell.data)["points"] for cell in graded) == (0 if module.bonus else 100)
+    points = {cell.name: grader(cell.data)["points"] for cell in graded}
+    wanted = 0 if module.bonus else 100
+    assert sum(points.values()) == wanted, f"{module.source.name}: points of {points} make another sum than {wanted}"
     assert (1 if module.bonus else 3) <= len({skill(cell.data) for cell in graded}) <= 7
 
 

@@ -1,6 +1,6 @@
 """The mutation matrix: wrong solutions that must die at a named check, and right ones that must pass.
 
-`python tests/mutants/matrix.py [MODULE ...] [--only NAME] [--jobs N]` runs the tables beside this file, all of them
+`python tests/mutants/matrix.py [MODULE ...] [--only TEXT] [--jobs N]` runs the tables beside this file, all of them
 unless modules are named. It exits 1 when a mutant lives, dies elsewhere or without its name, or a right solution fails.
 """
 
@@ -152,8 +152,10 @@ def fault_of(mutant: Wrong) -> str:
     nb = mutated(mutant)
     if where == "tests":
         return _fault_of_test(mutant, nb, what)
-    end = [grader(cell).get("grade_id") for cell in nb["cells"]].index(where) + 1
-    del nb["cells"][end:]  # what comes after has no say in this
+    names = [grader(cell).get("grade_id") for cell in nb["cells"]]
+    if where not in names:
+        raise ValueError(f"there is no check {where!r}; want 'grade_id: what of the check', or 'tests: node id'")
+    del nb["cells"][names.index(where) + 1:]  # what comes after has no say in this
     nb["cells"] = without_shows(nb["cells"]) if mutant.lean else nb["cells"]
     result = runner.grade_cells(Submission(mutant.module, "notebook", nb, False), SECONDS)
     cell = next(cell for cell in result["cells"] if cell["grade_id"] == where)
@@ -200,15 +202,16 @@ def main() -> int:
     """Run the tables, say what is not as it should be, and return the exit status."""
     parser = argparse.ArgumentParser(description="Run the mutation matrix.")
     parser.add_argument("modules", nargs="*", help="module names or numbers (all that have a table)")
-    parser.add_argument("--only", help="only entries whose name holds this text")
+    parser.add_argument("--only", help="only entries whose name or cell holds this text")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="entries run side by side")
     options = parser.parse_args()
     chosen = [find_module(ROOT, name) for name in options.modules] or tables()
-    faults = 0
+    faults = tried = 0
     with ThreadPoolExecutor(options.jobs) as pool:
         for module in chosen:
-            wrong, right = ([entry for entry in part if not options.only or options.only in entry.name]
+            wrong, right = ([entry for entry in part if (options.only or "") in f"{entry.name} {entry.cell}"]
                             for part in entries(module))
+            tried += len(wrong) + len(right)
             books = together(right)
             found = [*zip(wrong, pool.map(_safely(fault_of), wrong)),
                      *zip(books, pool.map(_safely(fault_of_right), books))]
@@ -219,6 +222,8 @@ def main() -> int:
                     print(f"✗ {module.label} {name}: {fault}")
             named = sum(bool(mutant.says) for mutant in wrong)
             print(f"{module.label}: {len(wrong)} wrong solutions ({named} named), {len(right)} right ones", flush=True)
+    if not tried:
+        parser.error(f"--only {options.only}: no entry has this in its name or cell")
     print(f"faults: {faults}")
     return 1 if faults else 0
 

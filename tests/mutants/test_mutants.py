@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tito.notebooks.read import grader, read_source
 from tito.project import modules
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -60,5 +61,27 @@ def test_a_table_is_long_enough(module):
         assert len(wrong) >= 5
 
 
+def test_a_run_of_nothing_is_no_success(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["matrix.py", "activations", "--only", "no-such-name"])
+    with pytest.raises(SystemExit, match="2"):
+        matrix.main()
+    assert "no entry has this in its name or cell" in capsys.readouterr().err
+
+
+def test_a_check_that_is_not_there_is_named():
+    """And the parts of ``caught`` are told."""
+    mutant = TABLES[matrix.find_module(matrix.ROOT, "activations")][0][0]
+    with pytest.raises(ValueError, match="there is no check 'test-gone'; want 'grade_id: what of the check'"):
+        matrix.fault_of(matrix.Wrong(**{**vars(mutant), "caught": "test-gone: anything"}))
+
+
 def test_every_module_has_a_table():
     assert matrix.tables() == modules(matrix.ROOT)
+
+
+@pytest.mark.parametrize("module", TABLES, ids=lambda module: module.label)
+def test_every_solution_cell_has_a_wrong_solution(module):
+    """What nobody has tried to get wrong, nobody knows to be checked."""
+    cells = [grader(cell)["grade_id"] for cell in read_source(module)["cells"] if grader(cell).get("solution")]
+    tried = {mutant.cell for mutant in TABLES[module][0]}
+    assert [name for name in cells if name not in tried] == [], f"cells without a wrong solution in m{module.label}.py"
