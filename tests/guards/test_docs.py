@@ -1,5 +1,6 @@
-"""What README prints is true: its code runs, its commands exist, its output is the command's."""
+"""What README says is true: its commands exist and run, its links lead somewhere, its picture is a measured profile."""
 
+import importlib.util
 import re
 import shutil
 import subprocess
@@ -8,103 +9,150 @@ from pathlib import Path
 
 import pytest
 
-from tito.notebooks.read import dumps
-from tito.notebooks.release import solution_notebook
-from tito.project import find_module, find_root, modules
+from tito.project import find_root
 
 ROOT = find_root(Path(__file__))
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
-COMMANDS = [line for kind, body in BLOCKS if not kind
-            for line in body.splitlines() if re.match(r"(make|tito|pip) ", line)]
-PAGES = {page.name: page.read_text(encoding="utf-8") for page in sorted((ROOT / "docs").glob("*.md"))}
-SCRIPTS = [line for page in PAGES.values()
-           for body in re.findall(r"^```text\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
-           for line in body.splitlines() if line.startswith("python ")]
+FENCED = [line for _, body in BLOCKS for line in body.splitlines()]
+INLINE = re.findall(r"`((?:make|tito|pip|python)\s[^`]+)`", re.sub(r"^```.*?^```", "", README, flags=re.M | re.DOTALL))
+COMMANDS = sorted({" ".join(command.split()) for command in [*FENCED, *INLINE]})
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    """Return the folder in which this file's commands keep the machine's limits, so that they are measured once."""
+    return tmp_path_factory.mktemp("cache")
 
 
 @pytest.fixture(autouse=True)
-def own_cache(monkeypatch, tmp_path):
+def own_cache(monkeypatch, cache):
     """Keep measured limits out of the user's cache."""
-    monkeypatch.setenv("TINYTORCH_CACHE", str(tmp_path))
+    monkeypatch.setenv("TINYTORCH_CACHE", str(cache))
 
 
-def tito(*words):
-    return subprocess.run([sys.executable, "-m", "tito", *words], cwd=ROOT, capture_output=True, text=True, check=False,
-                          encoding="utf-8", stdin=subprocess.DEVNULL)
+def starting(word):
+    return [command for command in COMMANDS if command.startswith(f"{word} ")]
 
 
-def test_python_blocks_run(tmp_path):
-    blocks = [body for kind, body in BLOCKS if kind == "python"]
-    said = []
-    for body in blocks:
-        done = subprocess.run([sys.executable, "-c", body], capture_output=True, text=True, check=False, cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
-        said.append(done.stdout)
-    assert "524,800 parameters\n1,048,576 FLOPs per sample\n" in said[0]
-    assert "linear" in said[1] and "inference" in said[1] and (tmp_path / "trace.json").stat().st_size > 1000
+def call(*words, cwd=ROOT):
+    return subprocess.run(words, cwd=cwd, capture_output=True, text=True, check=False, encoding="utf-8",
+                          stdin=subprocess.DEVNULL)
 
 
-@pytest.mark.parametrize("line", [line for line in COMMANDS if line.startswith("tito ")])
-def test_tito_lines_run(line, tmp_path):
-    handed_in = tmp_path / "submissions" / "ana" / "layers_dev.ipynb"
-    handed_in.parent.mkdir(parents=True)
-    handed_in.write_text(dumps(solution_notebook(find_module(ROOT, "layers"))), encoding="utf-8")
-    ours = ("submissions", "course", "report.html")
-    done = tito(*(str(tmp_path / word) if word in ours else word for word in line.split()[1:]))
-    graded = line.startswith(("tito test", "tito module complete"))
-    fine = (0, 1) if graded else (0,)  # 1: nothing is written in that notebook, or not all of it
+def test_every_command_is_looked_at_below():
+    """A block of another kind, or a command of another program, would be looked at by no test."""
+    assert {kind for kind, _ in BLOCKS} == {""}
+    assert sorted(starting("make") + starting("tito") + starting("pip") + starting("python")) == COMMANDS
+    assert {"make profile", "make test", "make docs"} <= set(COMMANDS)
+
+
+def test_it_is_one_screen():
+    assert len(README.splitlines()) <= 60
+    assert max(len(line) for line in README.splitlines() if not line.startswith("![")) <= 120
+
+
+@pytest.mark.parametrize("command", starting("tito"))
+def test_tito_lines_run(command, tmp_path):
+    """In a copy, since some of them write, and a test must not write into the checkout."""
+    away = shutil.ignore_patterns(".*", "build", "__pycache__", "docs", "tests", "*.egg-info", "_backup", "results")
+    desk = shutil.copytree(ROOT, tmp_path / "desk", ignore=away)
+    done = call(sys.executable, "-m", "tito", *command.split()[1:], cwd=desk)
+    fine = (0, 1) if command == "tito doctor" else (0,)  # 1: it found something to say about this environment
     assert done.returncode in fine, done.stdout + done.stderr
+    if "--html" in command:
+        assert "<html" in (desk / command.split()[-1]).read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("line", SCRIPTS)
-def test_scripts_of_the_pages_are_there(line):
-    """A whole run takes a minute and wants the machine for itself; that the script takes these words is checked."""
-    words = line.split()[1:]
-    done = subprocess.run([sys.executable, *words, "--help"], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    for word in words[1:]:
-        assert not word.startswith("--") or word in done.stdout, word
-
-
-def test_links_of_the_pages_lead_somewhere():
-    links = [(page, link) for page, text in PAGES.items() for link in re.findall(r"\]\(([^)#:]+)\)", text)]
-    assert PAGES and links
-    assert not [(page, link) for page, link in links if not (ROOT / "docs" / link).is_file()]
-
-
-@pytest.mark.parametrize("line", [line for line in COMMANDS if line.startswith("make ")])
-def test_make_lines_name_targets(line):
+@pytest.mark.parametrize("command", starting("make"))
+def test_make_lines_name_targets(command):
+    targets = re.search(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE).group(1)
+    assert command.split()[1] in targets.split()  # else `make docs` would be content with the folder of that name
     if shutil.which("make") is None:
         pytest.skip("make is not installed")
-    done = subprocess.run(["make", "-n", *line.split()[1:]], cwd=ROOT, capture_output=True, text=True, check=False)
+    done = call("make", "-n", *command.split()[1:])
     assert done.returncode == 0, done.stderr
 
 
 def test_pip_extras_exist():
-    named = re.findall(r"\.\[([\w,]+)\]", README)
+    named = re.findall(r"\.\[([\w,]+)\]", " ".join(starting("pip")))
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     assert named
     for extra in ",".join(named).split(","):
         assert re.search(rf"^{extra} = \[", project, re.MULTILINE), extra
 
 
-def test_the_table_lists_the_modules():
-    listed = re.findall(r"^\| (\d\d) (\w+) \|", README, re.MULTILINE)
-    assert [f"{number}_{name}" for number, name in listed] == [
-        module.folder for module in modules(ROOT) if not module.bonus]
+@pytest.mark.parametrize("command", starting("python"))
+def test_without_make_the_tests_are_called_alike(command):
+    recipe = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert command.split(maxsplit=1)[1] in recipe
 
 
-def test_the_printed_profile_has_the_lines_of_the_command():
-    """Numbers that are measured differ from run to run; everything else must be what the command prints now."""
-    printed = re.search(r"<!-- output of: tito profile -->\n```\n(.*?)```", README, re.DOTALL).group(1)
-    now = tito("profile").stdout
+def test_the_python_that_is_asked_for():
+    asked = re.search(r"Python ([\d.]+) or newer", README).group(1)
+    assert f'requires-python = ">={asked}"' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+
+
+def test_how_to_reach_the_command():
+    """`make` puts `tito` where no shell finds it, until the environment is activated."""
+    script = re.search(r"`source (\S+)`", README).group(1)
+    assert (ROOT / script).is_file()
+    assert README.index(script) < README.index("`tito module start")
+
+
+def test_links_lead_somewhere():
+    links = [link for link in re.findall(r"\]\(([^)#]+)\)", README) if not link.startswith("https://")]
+    assert len(links) > 10
+    assert [link for link in links if not (ROOT / link).is_file()] == []
+
+
+def test_the_modules_are_twenty():
+    numbers = {path.name[:2] for path in (ROOT / "src").glob("[0-9][0-9]_*")}
+    assert "twenty modules" in README and len(numbers) == 20
+
+
+@pytest.fixture
+def pages(monkeypatch):
+    """Import benchmarks/pages.py, which imports the scripts beside it."""
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    for name in ("worked_case", "two_questions"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    spec = importlib.util.spec_from_file_location("pages", ROOT / "benchmarks" / "pages.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_picture_is_what_the_script_writes(pages, tmp_path):
+    """Shares of time and the machine differ from run to run; everything else must be what the script writes now."""
+    pytest.importorskip("matplotlib")
+    found = pages.measure_profile()
+    now = pages.profile_figures(found, tmp_path / pages.PICTURE.name)
+    shown = README.split(pages.BEGIN)[1].split(pages.END)[0]
 
     def lasting(text):
-        lines = [line.split() for line in text.splitlines() if line.strip()]
-        start = next(i for i, words in enumerate(lines) if words[0] == "layer")
-        end = next(i for i, words in enumerate(lines) if words[0] == "GFLOP/s:")
-        table = [words[:5] if words[0].isdigit() else words[:4] for words in lines[start:start + 5]]
-        return lines[0], table, [words[0] for words in lines[start:end + 1]]
+        counted = re.findall(r"(\d+%) of the (FLOPs|bytes)", text) if "layers.3 Conv2d:" in text else []
+        return re.sub(r"layers\.[^.]*\.\]|, measured .*?\.\n", "", text, flags=re.DOTALL), counted
 
-    assert lasting(printed) == lasting(now)
+    assert lasting(shown)[0] == lasting(now)[0]
+    assert lasting(shown)[1] == [("86%", "FLOPs"), ("33%", "bytes")]
+    assert re.search(r"measured \d{4}-\d\d-\d\d on (one|a busy) machine: ", shown)
+    drawn, again = (file.read_text(encoding="utf-8") for file in (pages.PICTURE, tmp_path / pages.PICTURE.name))
+    assert drawn.startswith("<?xml") and re.search(r'<path d="[^"]+" style="fill: #ffffff"/>', drawn)  # its own paper
+    size = r'<svg [^>]*viewBox="([^"]+)"'
+    assert re.search(size, drawn).group(1) == re.search(size, again).group(1)  # as many layers in the key
+
+
+def test_a_picture_names_the_machine_and_its_doubt(pages, tmp_path):
+    pytest.importorskip("matplotlib")
+    layers = [{"name": "", "type": "Sequential", "depth": 0, "self_ms": 0.0, "flops": 8, "bytes": 8},
+              {"name": "0", "type": "Linear", "depth": 1, "self_ms": 3.0, "flops": 8, "bytes": 8}]
+    workload = {"model": "m", "shapes": [[32, 4]], "cpu": "a CPU", "blas_threads": 2, "date": "2026-01-01"}
+    found = {"layers": layers, "workload": workload, "warnings": []}
+    text = pages.profile_figures(found, tmp_path / "profile.svg")
+    shares = "0 Linear: 100% of the time, 100% of the FLOPs, 100% of the bytes."
+    assert f"bar to bar. {shares}](docs/_static/profile.svg)\n" in text
+    assert "\nOne pass over 32 inputs, measured 2026-01-01 on one machine: a CPU, 2 BLAS threads.\n" in text
+    once = (tmp_path / "profile.svg").read_bytes()
+    busy = pages.profile_figures({**found, "warnings": ["the machine is busy: ..."]}, tmp_path / "profile.svg")
+    assert "on a busy machine: a CPU" in busy and (tmp_path / "profile.svg").read_bytes() == once

@@ -107,9 +107,14 @@ def test_an_error_in_the_learners_function_names_cell_and_line(alpha, write_in):
     assert (cell["type"], cell["raised_in"], cell["line"]) == ("NameError", "double", 4)
 
 
-@pytest.mark.parametrize("module", modules(HERE), ids=lambda module: module.label)
+@pytest.mark.parametrize("module", [pytest.param(
+    module, id=module.label, marks=pytest.mark.rotates(module.number) if module.number != 14 else ())
+    for module in modules(HERE)])
 def test_every_module_of_the_course(module):
-    """The reference passes every check (100 points, 0 in a bonus notebook), the released notebook none of them."""
+    """The reference passes every check (100 points, 0 in a bonus notebook), the released notebook none of them.
+
+    Of every module, every day: its chapter runs, checks and all, when the site is built (tests/docs/test_site.py).
+    """
     most = 0 if module.bonus else 100
     for nb, right in ((solution_notebook(module), True), (release_notebook(module), False)):
         result = runner.grade_cells(Submission(module, "notebook", nb, False), 300)
